@@ -1,0 +1,36 @@
+// The one container: safetensors frames, in files and back to back in pipes. Page: formats/safetensors.md
+#ifndef KD_SAFETENSORS_H
+#define KD_SAFETENSORS_H
+#include "base/io.h"
+#include "tensor/tensor.h"
+
+/// What a reader of frames does with the data of a tensor before it is in memory.
+enum { KD_FRAME_LIMIT = 100 * 1000 * 1000 };          // largest header, as in the reference implementation
+
+/// Reads the next frame; *frame is NULL at a clean end of input. Every length, offset and product is checked: dtype
+/// known, no gap, no overlap, shape times size equals length, nothing allocated that the input cannot back (a pipe's
+/// tensors grow as bytes come). The reader never seeks.
+/// If the frame carries kd_xxh3, the data and header are verified.
+/// errors  KD_EFORMAT "model.safetensors: tensor b: offsets 16..48 overlap ..." with the place, expected and found
+int kd_safetensors_read(kd_in *in, kd_frame **frame, kd_err *err);
+
+/// Reads a file that is one frame and nothing after it.
+int kd_safetensors_load(const char *path, kd_frame **frame, kd_err *err);
+
+/// Writes one frame: tensors in their order, header padded with spaces so that data starts at a multiple of 64 bytes,
+/// kd_xxh3 set. Metadata first in the header.
+int kd_safetensors_write(kd_out *out, const kd_frame *frame, kd_err *err);
+
+/// "FILE:NAME", split at the last colon: loads the file and returns its frame and the tensor (inside the frame).
+int kd_safetensors_pick(const char *file_name, kd_frame **frame, const kd_tensor **t, kd_err *err);
+
+/// The kind of record: metadata key `kd` ("images/1"), or NULL for a peer's file.
+const char *kd_frame_kind(const kd_frame *frame);
+/// Checks that the kind is `want` ("model/1"); a frame without kind passes if `foreign`.
+int kd_frame_want(const kd_frame *frame, const char *file, const char *want, bool foreign, kd_err *err);
+
+/// Appends a command line to kd_history (NULL: leaves it as it is).
+int kd_frame_add_history(kd_frame *frame, const char *line, kd_err *err);
+
+/// One-line size summary and checksum state for kd-info are in tools/kd-info.c, on top of these.
+#endif
