@@ -1,0 +1,59 @@
+// The Karras denoiser around an inner model F: D(x; s) = c_skip x + c_out F(c_in x, ln(s)/4). Karras et al. 2022,
+// arXiv:2206.00364, table 1; peer k_diffusion/layers.py Denoiser, SimpleLossDenoiser.
+#ifndef KD_DENOISER_H
+#define KD_DENOISER_H
+#include "model/model.h"
+#include "op/program.h"
+
+/// c_skip = d^2/(s^2+d^2), c_out = s d/sqrt(s^2+d^2), c_in = 1/sqrt(s^2+d^2), c_noise = ln(s)/4; computed in double.
+typedef struct kd_precond { float c_skip, c_out, c_in, c_noise; } kd_precond;
+kd_precond kd_precond_of(double sigma, double sigma_data);
+/// karras 1; soft-min-snr (s d)^2/(s^2+d^2)^2; snr d^2/(s^2+d^2)
+double kd_loss_weight(kd_weight_type w, double sigma, double sigma_data);
+/// f [h,w] of loss_scales (golden README section 2): min of the rows' and columns' -log2 frequencies, limited to `scales`.
+void kd_frequency_weights(float *f, int64_t h, int64_t w, int64_t scales);
+
+/// Conditions of n images; NULL: absent.
+typedef struct kd_cond {
+    const int64_t *class_cond;         // [n]
+    const float *aug_cond;             // [n,9]
+    const float *mapping_cond;         // [n,mapping_cond_dim]
+} kd_cond;
+
+typedef struct kd_denoiser kd_denoiser;
+/// Weights are uploaded once; programs are planned for each number of images met and kept (a few). The model stays the caller's.
+int kd_denoiser_new(kd_denoiser **d, const kd_model *m, kd_backend *be, kd_err *err);
+void kd_denoiser_free(kd_denoiser *d);
+const kd_model *kd_denoiser_model(const kd_denoiser *d);
+int64_t kd_denoiser_bytes(const kd_denoiser *d);
+
+/// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. The result of an image does not depend on n.
+/// errors  KD_EUSAGE if a condition the model needs is absent, or a class is out of range; KD_EFAIL from the backend
+int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
+               float *inner, float *denoised, kd_err *err);
+/// denoised and the vector-Jacobian product: vjp = gradient of sum(denoised * v) with respect to x
+int kd_denoise_vjp(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond, const float *v,
+                   float *denoised, float *vjp, kd_err *err);
+/// The config's loss of each image at x0 + sigma*noise; grad: NULL, or a flat array (params' offsets) for the gradient of
+/// the mean loss. Dropout off.
+int kd_denoiser_loss(kd_denoiser *d, int64_t n, const float *x0, const float *noise, const float *sigma,
+                     const kd_cond *cond, float *loss, float *grad, kd_err *err);
+
+// The graph of a loss, for these functions and for training ------------------------------------------------------------
+
+typedef struct kd_loss_graph {
+    kd_graph *g;
+    kd_net net;
+    kd_val *x0, *noise, *sigma;                     // inputs: [N,H,W,C], [N,H,W,C], [N]
+    kd_val *one, *c_in, *c_noise, *weight;          // inputs filled by kd_loss_graph_set from sigma ([N], [N,1])
+    kd_val *t_skip, *t_out;                         // the target's factors -c_skip/c_out and 1/c_out (or the simple loss's)
+    kd_val *class_cond, *aug_cond, *mapping_cond;   // inputs or NULL
+    kd_val *index;                                  // I64 [N] or NULL
+    kd_val *loss;                                   // [N]
+} kd_loss_graph;
+/// Builds the config's loss for n images. train: dropout on, `index` is an input.
+int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, bool train, bool checkpointing, kd_err *err);
+/// Uploads what depends on the noise levels.
+int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_config *c, const float *sigma, int64_t n, kd_err *err);
+
+#endif

@@ -1,0 +1,27 @@
+// A model in memory: config, parameters, weights. From a file or fresh from a seed.
+#ifndef KD_MODEL_H
+#define KD_MODEL_H
+#include "model/net.h"
+#include "tensor/tensor.h"
+
+typedef struct kd_model {
+    kd_config *config;
+    kd_params *params;
+    float *w;                 // flat array by params' offsets, F32, kd_alloc'ed; padding is 0
+    kd_frame *meta;           // metadata of its file (history, kd_step, ...), never NULL
+    char hash[17];            // names these weights in the metadata of what they make (formats/model.h)
+    char *warning;            // what was odd but harmless (unknown config keys of a foreign file), or NULL: tools say it
+} kd_model;
+
+/// New weights from a seed.
+int kd_model_new(kd_model **m, kd_config *config, uint64_t seed, kd_err *err);      // takes config
+
+/// A model or checkpoint file (EMA weights; `raw`: the trained ones), "-" for stdin. Any float dtype; missing, unknown
+/// and misshapen parameters are KD_EUSAGE and listed. v2's rope and Fourier buffers come from the file.
+int kd_model_load(kd_model **m, const char *path, bool raw, kd_err *err);
+
+/// A frame of kind model/1: all parameters and buffers in `dtype`, config and carried-over metadata. History is the caller's.
+int kd_model_frame(kd_frame **f, const kd_model *m, kd_dtype dtype, kd_err *err);
+void kd_model_free(kd_model *m);
+
+#endif

@@ -1,0 +1,131 @@
+// The op set and the graph: a model function builds a static graph from shapes, kd_grad appends its gradient as more
+// nodes, a program plans memory once and runs many times. Read ops.def first, then program.h.
+#ifndef KD_OP_H
+#define KD_OP_H
+#include "tensor/tensor.h"
+
+typedef enum {
+#define KD_OP(name, outs, what) KD_OP_##name,
+#include "op/ops.def"
+#undef KD_OP
+    KD_OPS
+} kd_op_id;
+
+enum { KD_MAX_IN = 8, KD_MAX_OUT = 3, KD_MAX_ATTR = 8 };
+
+typedef struct kd_graph kd_graph;
+typedef struct kd_node kd_node;
+
+typedef enum { KD_VAL_INPUT, KD_VAL_PARAM, KD_VAL_CONST, KD_VAL_RESULT } kd_val_kind;
+
+/// One array of a graph. Owned by the graph.
+typedef struct kd_val {
+    kd_val_kind kind;
+    kd_dtype dtype;
+    kd_shape shape;
+    const char *name;         // leaves: "x", "mid_level.0.ff.up_proj.weight"; NULL for results
+    kd_node *node; int slot;  // results: who computes it
+    void *data;               // where it lives on the backend; set by kd_bind or the program's plan
+    bool bound;               // by kd_bind: memory of the caller's
+    // the plan's (plan.c)
+    int first, last;          // node numbers between which it lives; last is INT_MAX for outputs
+    int64_t offset;           // in the arena
+    struct kd_val *shares;    // computed in place over this one
+    bool used, wants;         // read by some node; on the way from a gradient's target
+} kd_val;
+
+/// One operation. Attributes i and f mean what the op's constructor says.
+struct kd_node {
+    kd_op_id op;
+    const char *name;         // scope of the layer, for profiles and messages: "down_levels.0.1.ff"
+    kd_val *in[KD_MAX_IN]; int n_in;      // NULL where an optional input is absent
+    kd_val *out[KD_MAX_OUT]; int n_out;   // out[k]->used is false where nobody reads it: the kernel may skip it
+    int64_t i[KD_MAX_ATTR];
+    double f[KD_MAX_ATTR];
+    int block;                // recompute block this node lies in (0: kept)
+    int number;               // position in the program's order
+};
+
+/// What an op is, beside its kernels.
+typedef struct kd_op {
+    const char *name, *what;
+    int outs;
+    /// Appends nodes for the gradient. dy[k]: gradient of output k, NULL if none flows. dx[i]: on entry what has been
+    /// accumulated for input i so far (or NULL), on return the sum with this node's part; only where kd_wants(n, i).
+    /// NULL: no gradient passes (its inputs are data).
+    void (*grad)(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx);
+    double (*flops)(const kd_node *n);    // multiplications and additions, for profiles; NULL: counted as 0
+    unsigned in_place;        // bit i: out[0] may be written over in[i] if that value dies here
+} kd_op;
+extern const kd_op *const kd_ops[KD_OPS];
+
+// Graphs ---------------------------------------------------------------------------------------------------------
+
+/// Errors are sticky: a constructor whose inputs do not fit records a sentence and returns NULL, constructors given
+/// NULL for a required input return NULL, and kd_graph_error reports the first. So a model reads like its paper.
+kd_graph *kd_graph_new(void);
+void kd_graph_free(kd_graph *g);
+int kd_graph_error(const kd_graph *g, kd_err *err);
+
+/// Names for what follows: kd_scope_push(g, "mid_level"), ... Nested with dots. Returns the joined name of `leaf` in
+/// the present scope, kept by the graph.
+void kd_scope_push(kd_graph *g, const char *name);
+void kd_scope_pushf(kd_graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void kd_scope_pop(kd_graph *g);
+const char *kd_scope_name(kd_graph *g, const char *leaf);
+
+/// Recompute (gradient checkpointing): nodes made between begin and end are not kept for the gradient; kd_grad repeats
+/// them. Blocks do not nest. Values computed inside and used outside stay kept.
+void kd_block_begin(kd_graph *g);
+void kd_block_end(kd_graph *g);
+
+kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);     // uploaded before each run
+kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape);                     // F32, bound with kd_bind; one a name
+kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values); // copied; uploaded once
+
+/// The gradient of sum(y * dy) with respect to each wrt[i], as values dx[i] (NULL if y does not depend on it).
+/// dy has y's shape. May be called once a graph.
+void kd_grad(kd_graph *g, kd_val *y, kd_val *dy, kd_val *const *wrt, int n, kd_val **dx);
+
+// For constructors and gradients (lib/op/*.c)
+kd_node *kd_node_new(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in);         // outputs are then set with kd_node_out
+kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape shape);
+bool kd_wants(const kd_node *n, int i);
+kd_val *kd_sum(kd_graph *g, kd_val *acc, kd_val *x);          // acc + x; x if acc is NULL
+/// False, with "linear down.0.ff.up_proj: x [64,7,7,256] and w [512,128] do not fit: expected ..." if !ok.
+bool kd_want(kd_graph *g, bool ok, kd_op_id op, const char *expected, int n, kd_val *const *in);
+int64_t kd_rows(const kd_val *v);                             // product of all axes but the last
+int64_t kd_last(const kd_val *v);                             // the last axis
+int64_t kd_count(const kd_val *v);
+double kd_graph_flops(const kd_graph *g);                     // sum over its nodes
+
+// Constructors. F32 unless said otherwise; the formula and shapes are in ops.def -----------------------------------
+
+kd_val *kd_linear(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res);        // b, res: NULL if none
+kd_val *kd_linear_geglu(kd_graph *g, kd_val *x, kd_val *w);
+kd_val *kd_rms_norm(kd_graph *g, kd_val *x, kd_val *s, float offset, float eps);     // s [C] or [N,C]
+/// cos and sin of the axial angles of each token and head. freqs [heads, d/8] (k-diffusion's buffer); positions are those
+/// of an H x W grid after `merges` 2x2 merges of the image's token grid (golden README, section 2): pos [T,2] = (y, x).
+kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos);
+/// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table
+kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
+
+typedef enum { KD_ATTN_GLOBAL, KD_ATTN_NEIGHBORHOOD, KD_ATTN_WINDOW } kd_attn_kind;
+typedef struct kd_attn { kd_attn_kind kind; int64_t heads, size, shift; } kd_attn;   // size: kernel or window
+/// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. Rules of window, mask and neighborhood: golden README section 2.
+kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a);
+
+kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index);                     // table [R,C], index I64 [N] in 0..R-1
+kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w);                               // x [N,k], w [h,k] -> [N,2h]; no gradient
+kd_val *kd_patch_merge(kd_graph *g, kd_val *x, int64_t p, int64_t q);
+kd_val *kd_patch_split(kd_graph *g, kd_val *x, int64_t p, int64_t q);
+kd_val *kd_lerp(kd_graph *g, kd_val *a, kd_val *b, kd_val *f);
+kd_val *kd_add(kd_graph *g, kd_val *a, kd_val *b);
+kd_val *kd_row_mix(kd_graph *g, kd_val *a, kd_val *sa, kd_val *b, kd_val *sb);       // sa, sb [N]: data, no gradient; b, sb may be NULL
+/// Element dropout with rate p; index I64 [N]: the images' numbers; the uniform of an element is Philox of (run seed,
+/// KD_RNG_DROPOUT << 16 | node of the scope's name, index, run step, element within the image).
+kd_val *kd_dropout(kd_graph *g, kd_val *x, kd_val *index, double p);
+kd_val *kd_dct2(kd_graph *g, kd_val *x, bool inverse);                               // [N,H,W,C]
+kd_val *kd_mse(kd_graph *g, kd_val *a, kd_val *b, kd_val *w, kd_val *f);             // w [N], f [H,W] or NULL; gradient for a only
+
+#endif
