@@ -1,15 +1,19 @@
 # kd: build, test, install. `make help` lists targets.
-TOOLS   := kd-prep kd-init kd-train kd-sample kd-denoise kd-grid kd-info
 PREFIX  ?= /usr/local
 CC      ?= cc
 OPT     ?= -O2
-WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(WERROR),-Werror)
+OPENMP  ?= -fopenmp
+VERSION := 0.1
+# Set to 1 to make warnings errors; SANITIZE=-fsanitize=... builds into build-san.
+WERROR  ?=
 SANITIZE ?=
 B       := build$(if $(SANITIZE),-san)
+
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(WERROR),-Werror)
 # Contraction off: a*b+c rounds twice everywhere but in the CPU kernels, so numbers do not depend on the compiler.
-CFLAGS  += -std=c11 -D_GNU_SOURCE $(OPT) -g -fopenmp -ffp-contract=off $(WARN) $(SANITIZE)
-LDLIBS  := -fopenmp -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
-VERSION := 0.1
+FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(OPENMP) -ffp-contract=off $(WARN) \
+           $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+LDLIBS  := $(OPENMP) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
 ISAS    := base avx2 avx512
@@ -18,33 +22,83 @@ KFLAGS.base   :=
 KFLAGS.avx2   := -mavx2 -mfma -mf16c
 KFLAGS.avx512 := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512
 
+TOOLS   := $(patsubst tools/%.c,%,$(wildcard tools/kd-*.c))
 KSRC    := $(wildcard lib/cpu/kernels/*.c)
 SRC     := $(wildcard lib/*/*.c) $(wildcard formats/*.c)
 OBJ     := $(SRC:%=$(B)/%.o) $(foreach i,$(ISAS),$(KSRC:%=$(B)/$(i)/%.o))
-TESTS   := $(patsubst tests/%.c,$(B)/test-%,$(wildcard tests/unit/*.c))
+UNIT    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c))
+OPTEST  := $(wildcard tests/op/*.c)
+SUPPORT := $(wildcard tests/support/*.c)
+FUZZ    := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
+BENCH   := $(wildcard tests/bench/*.c)
 
 all: $(TOOLS:%=$(B)/%)
+tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuzz-replay/%)
+.PHONY: all tests check check-update asan bench fuzz deps install uninstall clean dist-clean help
 .SECONDARY:
 .SUFFIXES:
 .DELETE_ON_ERROR:
 
-$(B)/%.c.o: %.c                ; @mkdir -p $(@D) && $(CC) $(CFLAGS) -DKD_VERSION='"$(VERSION)"' -Ilib -I. -MMD -c -o $@ $<
+# One rule a kind of file ------------------------------------------------------------------------------------------
+
+$(B)/%.c.o: %.c                ; @mkdir -p $(@D) && $(CC) $(FLAGS) -c -o $@ $<
 define isa_rule
-$(B)/$(1)/%.c.o: %.c           ; @mkdir -p $$(@D) && $$(CC) $$(CFLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) -DKD_ISA=$(1) -DKD_ISA_$(1) -Ilib -I. -MMD -c -o $$@ $$<
+$(B)/$(1)/%.c.o: %.c           ; @mkdir -p $$(@D) && $$(CC) $$(FLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) -DKD_ISA=$(1) -DKD_ISA_$(1) -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(B)/libkd.a: $(OBJ)           ; @rm -f $@ && $(AR) rcs $@ $^
-$(B)/kd-%: $(B)/tools/kd-%.c.o $(B)/libkd.a ; $(CC) -o $@ $^ $(LDLIBS)
-$(B)/test-unit/%: $(B)/tests/unit/%.c.o $(B)/libkd.a ; @mkdir -p $(@D) && $(CC) -o $@ $^ -lcmocka $(LDLIBS)
+$(B)/libtest.a: $(SUPPORT:%=$(B)/%.o) ; @rm -f $@ && $(AR) rcs $@ $^
+$(B)/kd-%: $(B)/tools/kd-%.c.o $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/test-unit/%: $(B)/tests/unit/%.c.o $(B)/libtest.a $(B)/libkd.a
+	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+$(B)/test-op: $(OPTEST:%=$(B)/%.o) $(B)/libtest.a $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/bench: $(BENCH:%=$(B)/%.o) $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ -ldnnl $(LDLIBS)
+$(B)/fuzz-replay/%: $(B)/tests/fuzz/%.c.o $(B)/tests/fuzz/replay/main.c.o $(B)/libkd.a
+	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/fuzz/%: $(B)/tests/fuzz/%.c.o $(B)/libkd.a
+	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
-check: all $(TESTS)            ; tests/run $(B)
-asan:                          ; $(MAKE) SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined' OPT=-O1 check
-clean:                         ; rm -rf build build-san
+# Tests ------------------------------------------------------------------------------------------------------------
+
+check: all tests               ; @tests/run $(B)
+check-update: all              ; @tests/run --update $(B)
+asan:
+	$(MAKE) SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' OPT=-O1 check
+bench: $(B)/bench              ; $(B)/bench
+
+# make fuzz FUZZ=picture SECONDS=600. What it finds goes to build-fuzz/found/; a mended case moves to tests/fuzz/corpus/.
+SECONDS ?= 60
+fuzz:
+	$(MAKE) B=build-fuzz CC=clang OPT=-O1 SANITIZE=-fsanitize=fuzzer-no-link,address,undefined \
+	    OPENMP='-fopenmp=libgomp -idirafter $(shell gcc -print-file-name=include)' $(FUZZ:%=build-fuzz/fuzz/%)
+	for f in $(FUZZ); do mkdir -p build-fuzz/found build-fuzz/corpus/$$f && build-fuzz/fuzz/$$f -max_total_time=$(SECONDS) \
+	    -rss_limit_mb=2048 -artifact_prefix=build-fuzz/found/$$f- build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
+
+# Getting it in place ----------------------------------------------------------------------------------------------
+
+BIN  = $(DESTDIR)$(PREFIX)/bin
+MAN  = $(DESTDIR)$(PREFIX)/share/man/man1
+COMP = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+install: all
+	install -d $(BIN) $(MAN) $(COMP)
+	install $(TOOLS:%=$(B)/%) $(BIN)
+	install -m 644 $(TOOLS:%=tools/%.1) $(MAN)
+	install -m 644 tools/kd.bash $(COMP)/kd
+	for t in $(TOOLS); do ln -sf kd $(COMP)/$$t; done
+uninstall:
+	rm -f $(TOOLS:%=$(BIN)/%) $(TOOLS:%=$(MAN)/%.1) $(TOOLS:%=$(COMP)/%) $(COMP)/kd
+deps:                          ; @.ci/deps build test
+clean:                         ; rm -rf build build-san build-fuzz
+dist-clean: clean              ; rm -f demo.png core core.*
 
 help:
-	@echo 'make            the tools, in build/'
-	@echo 'make check      all tests; ends with N passed, N failed'
-	@echo 'make asan       the same under address and undefined-behaviour sanitizers'
-	@echo 'make install    PREFIX=/usr/local: programs, man pages, completion'
-.PHONY: all check asan clean help
+	@echo 'make              the tools, in build/ (OPT=-O2, WERROR=1)'
+	@echo 'make deps         installs the Debian packages that are missing (packages.txt)'
+	@echo 'make check        all tests; ends with N passed, N failed.  One test: tests/run build NAME'
+	@echo 'make check-update writes what the CLI tests print now as what they should print'
+	@echo 'make asan         all tests under address and undefined-behaviour sanitizers'
+	@echo 'make fuzz         feeds any bytes to the readers (clang; FUZZ=safetensors SECONDS=60)'
+	@echo 'make bench        speed and memory (libdnnl-dev)'
+	@echo 'make install      PREFIX=/usr/local DESTDIR=: programs, man pages, completion; make uninstall'
+	@echo 'make clean        removes what was built; make dist-clean: and what was made with it'
