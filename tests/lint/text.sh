@@ -39,7 +39,11 @@ say "$(awk '
     END { flush() }' lib/*/*.h formats/*.h)" "public function without a comment"
 
 for f in tools/kd-*.c; do
-    if [ -e "$f" ] && [ ! -e "${f%.c}.1" ]; then say "$f" "no man page ${f%.c}.1"; fi
+    if [ ! -e "$f" ]; then continue; fi               # no tool at all: the pattern itself
+    tool=$(basename "$f" .c)
+    if [ ! -e "tools/$tool.1" ]; then say "$f" "no man page tools/$tool.1"; fi
+    if ! grep -q "^| \`$tool" README.md; then say "$f" "not in the table of README.md"; fi
+    if ! grep -qw -e "$tool" tools/kd.bash; then say "$f" "not in tools/kd.bash"; fi
 done
 # png.h writes somebody else's format.
 for f in formats/*.c; do
