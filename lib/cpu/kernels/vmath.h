@@ -49,7 +49,7 @@ static inline float kd_vtail(float a, float *e)
     return a * d / q;
 }
 
-/// The error function, absolute error below 1.4e-7.
+/// The error function, absolute error below 1.5e-7.
 static inline float kd_verf(float x)
 {
     float e, k = kd_vtail(1.41421356f * __builtin_fabsf(x), &e);
