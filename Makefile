@@ -11,8 +11,9 @@ B       := build$(if $(SANITIZE),-san)
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(WERROR),-Werror)
 # Contraction off: a*b+c rounds twice everywhere but in the CPU kernels, so numbers do not depend on the compiler.
-FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(OPENMP) -ffp-contract=off $(WARN) \
-           $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+# No errno or traps from arithmetic: no result changes, and loops with sqrt or a choice become vector code.
+FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(OPENMP) -ffp-contract=off -fno-math-errno \
+           -fno-trapping-math $(WARN) $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
 LDLIBS  := $(OPENMP) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).

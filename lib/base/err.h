@@ -22,6 +22,9 @@ typedef struct kd_err {
 /// first code. Control characters in the message (a file name may hold any byte) are replaced by '?'.
 int kd_fail(kd_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/// Replaces control characters in a line by '?', in place: what kd_fail does, for other text that names files.
+void kd_plain(char *line);
+
 /// "out of memory" as KD_EFAIL, with what the memory was for.
 int kd_fail_memory(kd_err *err, const char *what);
 

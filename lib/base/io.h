@@ -37,6 +37,7 @@ bool kd_out_is_file(const kd_out *out);               // has a temporary file: c
 uint64_t kd_out_offset(const kd_out *out);
 int kd_out_flush(kd_out *out, kd_err *err);           // so that a reader of a pipe sees what is there
 const char *kd_out_name(const kd_out *out);
+/// KD_FAIL_WRITE=n in the environment (a test hook) makes the n-th write, fsync or rename fail with ENOSPC.
 /// Makes it final: flush, fsync, rename, fsync of the folder. Without it kd_out_close removes the temporary file.
 int kd_out_commit(kd_out *out, kd_err *err);
 void kd_out_close(kd_out *out);                       // NULL is fine
@@ -44,7 +45,9 @@ void kd_out_close(kd_out *out);                       // NULL is fine
 /// Catches SIGINT and SIGTERM; kd_interrupted then says which signal came (0: none). A second one kills.
 /// Temporary files of unfinished outputs are removed in kd_out_close, which the tool reaches.
 void kd_catch_signals(void);
+/// A read that waits for a pipe, or a write that waits for one, then fails with kd_fail_interrupted; files are unaffected.
 int kd_interrupted(void);
+int kd_fail_interrupted(kd_err *err);                 // KD_EINT or KD_ETERM, "interrupted"
 
 /// XXH3, 64 bits, by libxxhash. Streaming.
 typedef struct kd_hash kd_hash;

@@ -38,7 +38,7 @@ typedef struct kd_common {
     const char *out;         // -o FILE; "-" (stdout) by default
     int64_t threads;         // --threads; 0: all cores (then $OMP_NUM_THREADS)
     const char *device;      // --device auto|cpu|cuda[:N]|cusim
-    char *history;           // "kd-sample -n 4 model.safetensors", arguments quoted for a shell; owned
+    char *history;           // "kd-sample -n 4 model.safetensors", arguments quoted for a shell; owned. NULL with --no-history
 } kd_common;
 
 enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which common options the tool has beside -q, --no-history
@@ -47,6 +47,8 @@ enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which co
 /// sets the thread count. `--opt value` and `--opt=value`; letters may be joined; `--` ends options; `-` is a word.
 /// `--help`, `--version` and the hidden `--complete` print to stdout and exit 0: the only exit in the library, on the
 /// tool's behalf before any work.
+/// `--complete` prints a line for each option: "--name", a tab, and what it takes ("FILE", "N", "a|b|c" or nothing).
+/// Words are moved to the front of argv (kd_args points there).
 /// summary   one line for --help and the man page's NAME
 /// errors    KD_EUSAGE: "unknown option --foo (did you mean --food?)", "--batch: expected an integer 1 to 65536, got 'x'"
 int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int with, int argc, char **argv,
