@@ -7,7 +7,8 @@ complain() { echo "$1"; bad=1; }
 plain() { sed 's/\\-/-/g; s/\\f[A-Z]//g' "$1"; }          # roff's dashes and fonts undone
 options() { "$1" --complete | cut -f 1 | grep -vxE -e "-h|--help|--version"; }      # these go without saying
 
-known=$(for f in tools/kd-*.c; do if [ -e "$f" ]; then options "$1/$(basename "$f" .c)"; fi; done; printf '%s\n' --help --version)
+known=$(printf '%s\n' --help --version
+    for f in tools/kd-*.c; do if [ -e "$f" ]; then options "$1/$(basename "$f" .c)"; fi; done)
 for f in tools/kd-*.1; do
     if [ ! -e "$f" ]; then continue; fi
     tool=$(basename "$f" .1)

@@ -8,9 +8,10 @@ complain() { local line; while IFS= read -r line; do echo "$line: $1"; bad=1; do
 say() { complain "$2" < <(printf '%s' "${1:+$1$'\n'}"); }
 
 mapfile -t text < <(
-    find . \( -name .git -o -name 'build*' -o -path ./tests/golden -o -path ./tests/fuzz/corpus \) -prune -o -type f \( \
-        -name '*.[ch1]' -o -name '*.cu' -o -name '*.def' -o -name '*.md' -o -name '*.sh' -o -name '*.bash' -o -name '*.txt' \
-        -o -name Makefile -o -name '*.mk' -o -path './.ci/*' -o -path ./tests/run \) -print | sed 's|^\./||' | sort)
+    find . \( -name .git -o -name 'build*' -o -path ./tests/golden -o -path ./tests/fuzz/corpus \) -prune -o -type f \
+        \( -name '*.[ch1]' -o -name '*.cu' -o -name '*.def' -o -name '*.md' -o -name '*.sh' -o -name '*.bash' \
+        -o -name '*.txt' -o -name Makefile -o -name '*.mk' -o -path './.ci/*' -o -path ./tests/run \) -print |
+        sed 's|^\./||' | sort)
 mapfile -t code < <(printf '%s\n' "${text[@]}" | grep -E '\.([ch]|cu|sh)$|^tests/run$')
 
 say "$(grep -nE '[[:space:]]$' "${text[@]}" | cut -d: -f1,2)" "space at the end of a line"
