@@ -487,7 +487,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_error_wins), cmocka_unit_test(options_parse), cmocka_unit_test(options_refuse),
         cmocka_unit_test(nearest_words), cmocka_unit_test(a_file_appears_whole_or_not), cmocka_unit_test(straight_outputs),
-        cmocka_unit_test(patch_and_large), cmocka_unit_test(too_large_a_file), cmocka_unit_test(missing_files), cmocka_unit_test(peek_and_read),
+        cmocka_unit_test(patch_and_large), cmocka_unit_test(too_large_a_file), cmocka_unit_test(missing_files),
+        cmocka_unit_test(peek_and_read),
         cmocka_unit_test(closed_pipe_is_quiet), cmocka_unit_test(signal_ends_a_wait), cmocka_unit_test(hash_is_xxh3),
         cmocka_unit_test(json_errors_name_the_place), cmocka_unit_test(memory_blocks), cmocka_unit_test(parallel_loop),
         cmocka_unit_test(durations),
