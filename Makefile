@@ -47,8 +47,8 @@ define isa_rule
 $(B)/$(1)/%.c.o: %.c           ; @mkdir -p $$(@D) && $$(CC) $$(FLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) -DKD_ISA=$(1) -DKD_ISA_$(1) -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
-$(B)/libkd.a: $(OBJ)           ; @rm -f $@ && $(AR) rcs $@ $^
-$(B)/libtest.a: $(SUPPORT:%=$(B)/%.o) ; @rm -f $@ && $(AR) rcs $@ $^
+$(B)/libkd.a: $(OBJ)           ; @mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
+$(B)/libtest.a: $(SUPPORT:%=$(B)/%.o) ; @mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 $(B)/kd-%: $(B)/tools/kd-%.c.o $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(B)/test-unit/%: $(B)/tests/unit/%.c.o $(B)/libtest.a $(B)/libkd.a
 	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
