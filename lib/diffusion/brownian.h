@@ -4,8 +4,13 @@
 #define KD_BROWNIAN_H
 #include <stdint.h>
 
+/// Levels of the tree: below 2^-30 of [t0, t1] the path is a straight line. A request's variance is then 1 to 1e-3 for
+/// |b - a| down to 2^-20 of the interval: a thousand Karras steps from 80 to 0.01.
+enum { KD_BROWNIAN_LEVELS = 30 };
+
 /// out[size] = (W(b) - W(a)) / sqrt(|b - a|), unit variance, in the variable sigma. a, b are clamped into [t0, t1]
-/// (bounds are proof against rounding). Same request, same tensor; (b, a) gives minus (a, b).
+/// (bounds are proof against rounding); a = b gives zeros. Same request, same tensor; (b, a) gives minus (a, b).
+/// scratch [size]
 typedef struct kd_brownian { uint64_t seed, index; double t0, t1; } kd_brownian;
-void kd_brownian_noise(const kd_brownian *w, double a, double b, float *out, int64_t size, float *scratch /* [4*size] */);
+void kd_brownian_noise(const kd_brownian *w, double a, double b, float *out, int64_t size, float *scratch);
 #endif

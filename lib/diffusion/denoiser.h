@@ -27,7 +27,7 @@ void kd_denoiser_free(kd_denoiser *d);
 const kd_model *kd_denoiser_model(const kd_denoiser *d);
 int64_t kd_denoiser_bytes(const kd_denoiser *d);
 
-/// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. The result of an image does not depend on n.
+/// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. A missing aug_cond means zeros. The result of an image does not depend on n.
 /// errors  KD_EUSAGE if a condition the model needs is absent, or a class is out of range; KD_EFAIL from the backend
 int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
                float *inner, float *denoised, kd_err *err);
@@ -40,20 +40,26 @@ int kd_denoiser_loss(kd_denoiser *d, int64_t n, const float *x0, const float *no
                      const kd_cond *cond, float *loss, float *grad, kd_err *err);
 
 // The graph of a loss, for these functions and for training ------------------------------------------------------------
+//
+// The target (x0 - c_skip x) / c_out at x = x0 + s noise is (s/d x0 - d noise) / r, r = sqrt(s^2 + d^2), d = sigma_data: no
+// difference of nearly equal numbers at any s. The simple loss, the mean of ((x - D)/s - noise)^2, is d^2/r^2 times the mean
+// of (F - target)^2: the same graph with the weight of snr.
 
 typedef struct kd_loss_graph {
-    kd_graph *g;
-    kd_net net;
-    kd_val *x0, *noise, *sigma;                     // inputs: [N,H,W,C], [N,H,W,C], [N]
-    kd_val *one, *c_in, *c_noise, *weight;          // inputs filled by kd_loss_graph_set from sigma ([N], [N,1])
-    kd_val *t_skip, *t_out;                         // the target's factors -c_skip/c_out and 1/c_out (or the simple loss's)
-    kd_val *class_cond, *aug_cond, *mapping_cond;   // inputs or NULL
-    kd_val *index;                                  // I64 [N] or NULL
+    kd_graph *g;                                    // owned until kd_program_new takes it
+    kd_net net;                                     // net.leaf: kd_bind each that is not NULL; freed by kd_loss_graph_free
+    kd_val *x0, *noise;                             // inputs [N,H,W,C]
+    kd_val *x_x0, *x_noise, *t_x0, *t_noise;        // inputs [N]: factors of x0 and noise in c_in x and in the target
+    kd_val *c_noise, *weight;                       // inputs [N,1], [N]; all these are set by kd_loss_graph_set_sigma
+    kd_val *class_cond, *aug_cond, *mapping_cond;   // inputs, NULL where the model has none
+    kd_val *index;                                  // input I64 [N], NULL if !train
     kd_val *loss;                                   // [N]
 } kd_loss_graph;
-/// Builds the config's loss for n images. train: dropout on, `index` is an input.
+/// Builds the config's loss for n images. train: dropout on, `index` is an input. On failure nothing is left to free.
 int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, bool train, bool checkpointing, kd_err *err);
-/// Uploads what depends on the noise levels.
+/// Frees what is not the graph's: the graph goes with the program that took it.
+void kd_loss_graph_free(kd_loss_graph *lg);
+/// Uploads what depends on the noise levels sigma [n]. Levels below 1e-20 (a log-logistic draw of 0) count as 1e-20.
 int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_config *c, const float *sigma, int64_t n, kd_err *err);
 
 #endif
