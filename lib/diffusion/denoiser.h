@@ -21,7 +21,8 @@ typedef struct kd_cond {
 } kd_cond;
 
 typedef struct kd_denoiser kd_denoiser;
-/// Weights are uploaded once; programs are planned for each number of images met and kept (a few). The model stays the caller's.
+/// Weights are uploaded once; programs are planned for each number of images met and kept (a few).
+/// The model and the backend stay the caller's.
 int kd_denoiser_new(kd_denoiser **d, const kd_model *m, kd_backend *be, kd_err *err);
 void kd_denoiser_free(kd_denoiser *d);
 const kd_model *kd_denoiser_model(const kd_denoiser *d);
