@@ -25,13 +25,17 @@ typedef struct kd_val {
     kd_shape shape;
     const char *name;         // leaves: "x", "mid_level.0.ff.up_proj.weight"; NULL for results
     kd_node *node; int slot;  // results: who computes it
+    float *host;              // constants: the values, owned
     void *data;               // where it lives on the backend; set by kd_bind or the program's plan
     bool bound;               // by kd_bind: memory of the caller's
     // the plan's (plan.c)
     int first, last;          // node numbers between which it lives; last is INT_MAX for outputs
     int64_t offset;           // in the arena
     struct kd_val *shares;    // computed in place over this one
-    bool used, wants;         // read by some node; on the way from a gradient's target
+    bool used;                // read by some node of the program, or an output
+    // kd_grad's
+    bool wants;               // on the way from a gradient's target
+    struct kd_val *grad;      // gradient accumulated so far
 } kd_val;
 
 /// One operation. Attributes i and f mean what the op's constructor says.
@@ -43,13 +47,12 @@ struct kd_node {
     int64_t i[KD_MAX_ATTR];
     double f[KD_MAX_ATTR];
     int block;                // recompute block this node lies in (0: kept)
-    int number;               // position in the program's order
+    int number;               // position in the program's order; -1 if the program does not need it
+    kd_node *again;           // kd_grad: the node that repeats this one
 };
 
 /// What an op is, beside its kernels.
 typedef struct kd_op {
-    const char *name, *what;
-    int outs;
     /// Appends nodes for the gradient. dy[k]: gradient of output k, NULL if none flows. dx[i]: on entry what has been
     /// accumulated for input i so far (or NULL), on return the sum with this node's part; only where kd_wants(n, i).
     /// NULL: no gradient passes (its inputs are data).
@@ -57,7 +60,8 @@ typedef struct kd_op {
     double (*flops)(const kd_node *n);    // multiplications and additions, for profiles; NULL: counted as 0
     unsigned in_place;        // bit i: out[0] may be written over in[i] if that value dies here
 } kd_op;
-extern const kd_op *const kd_ops[KD_OPS];
+extern const kd_op *const kd_ops[KD_OPS];                 // kd_op_NAME of lib/op/*.c, by ops.def
+extern const char *const kd_op_name[KD_OPS], *const kd_op_formula[KD_OPS];
 
 // Graphs ---------------------------------------------------------------------------------------------------------
 
@@ -97,6 +101,7 @@ bool kd_want(kd_graph *g, bool ok, kd_op_id op, const char *expected, int n, kd_
 int64_t kd_rows(const kd_val *v);                             // product of all axes but the last
 int64_t kd_last(const kd_val *v);                             // the last axis
 int64_t kd_count(const kd_val *v);
+double kd_node_flops(const kd_node *n);
 double kd_graph_flops(const kd_graph *g);                     // sum over its nodes
 
 // Constructors. F32 unless said otherwise; the formula and shapes are in ops.def -----------------------------------

@@ -1,0 +1,146 @@
+// The CPU backend: memory is the process's own, a node runs when it is asked for, on the threads of kd_parallel.
+#include "cpu/cpu.h"
+#include "cpu/kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const kd_kernel *const kd_kernels_base[KD_OPS];
+#ifdef __x86_64__
+extern const kd_kernel *const kd_kernels_avx2[KD_OPS];
+extern const kd_kernel *const kd_kernels_avx512[KD_OPS];
+#endif
+
+typedef struct set { const char *name; const kd_kernel *const *kernels; bool here; } set;
+
+static int sets(set s[3])
+{
+    s[0] = (set){ "base", kd_kernels_base, true };
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    s[1] = (set){ "avx2", kd_kernels_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") };
+    s[2] = (set){ "avx512", kd_kernels_avx512, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") };
+    return 3;
+#else
+    return 1;
+#endif
+}
+
+int kd_cpu_sets(const char *names[3])
+{
+    set s[3];
+    const int n = sets(s);
+    int k = 0;
+    for (int i = 0; i < n; i++)
+        if (s[i].here)
+            names[k++] = s[i].name;
+    return k;
+}
+
+static int pick(set *out, kd_err *err)
+{
+    set s[3];
+    const int n = sets(s);
+    const char *const pinned = getenv("KD_CPU");
+    for (int i = n - 1; i >= 0; i--)
+        if (pinned && *pinned ? !strcmp(pinned, s[i].name) : s[i].here) {
+            *out = s[i];
+            return s[i].here ? 0 : kd_fail(err, KD_EUSAGE, "KD_CPU=%s: this machine does not have it", pinned);
+        }
+    return kd_fail(err, KD_EUSAGE, "KD_CPU: expected base, avx2 or avx512, got '%s'", pinned);
+}
+
+// The backend's functions --------------------------------------------------------------------------------------------
+
+typedef struct cpu {
+    const kd_kernel *const *kernels;
+    int64_t in_use;
+    char name[32];
+} cpu;
+
+// A block is preceded by a line that holds its size, so that memory in use can be told.
+static int alloc(kd_backend *be, void **p, size_t bytes, kd_err *err)
+{
+    cpu *const c = be->state;
+    char *const block = bytes <= SIZE_MAX - 64 ? kd_alloc(bytes + 64) : NULL;
+    if (!block)
+        return kd_fail(err, KD_EFAIL, "out of memory: %.1f MiB wanted beside %.1f MiB in use", (double)bytes / 0x1p20, (double)c->in_use / 0x1p20);
+    memcpy(block, &bytes, sizeof bytes);
+    c->in_use += (int64_t)bytes;
+    *p = block + 64;
+    return 0;
+}
+
+static void release(kd_backend *be, void *p)
+{
+    size_t bytes;
+    if (!p)
+        return;
+    memcpy(&bytes, (char *)p - 64, sizeof bytes);
+    ((cpu *)be->state)->in_use -= (int64_t)bytes;
+    kd_free((char *)p - 64);
+}
+
+static int copy(kd_backend *be, void *to, const void *from, size_t bytes, kd_err *err)
+{
+    (void)be;
+    (void)err;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static int fill(kd_backend *be, void *p, int byte, size_t bytes, kd_err *err)
+{
+    (void)be;
+    (void)err;
+    memset(p, byte, bytes);
+    return 0;
+}
+
+static size_t scratch(kd_backend *be, const kd_node *n)
+{
+    const kd_kernel *const k = ((cpu *)be->state)->kernels[n->op];
+    return k->scratch ? k->scratch(n) : 0;
+}
+
+static int run_node(kd_backend *be, const kd_node *n, const kd_run *run, void *work, kd_err *err)
+{
+    return ((cpu *)be->state)->kernels[n->op]->run(n, run, work, err);
+}
+
+static int sync_now(kd_backend *be, kd_err *err)
+{
+    (void)be;
+    (void)err;
+    return 0;
+}
+
+static int64_t in_use(kd_backend *be)
+{
+    return ((cpu *)be->state)->in_use;
+}
+
+static void close_cpu(kd_backend *be)
+{
+    kd_free(be->state);
+    kd_free(be);
+}
+
+int kd_cpu_open(kd_backend **out, kd_err *err)
+{
+    set s = { 0 };
+    KD_TRY(pick(&s, err));
+    kd_backend *const be = kd_alloc(sizeof *be);
+    cpu *const c = kd_alloc(sizeof *c);
+    if (!be || !c) {
+        kd_free(be);
+        kd_free(c);
+        return kd_fail_memory(err, "the CPU backend");
+    }
+    c->kernels = s.kernels;
+    snprintf(c->name, sizeof c->name, "cpu (%s)", s.name);
+    *be = (kd_backend){ c->name, alloc, release, copy, copy, fill, scratch, run_node, sync_now, in_use, close_cpu, c };
+    *out = be;
+    return 0;
+}

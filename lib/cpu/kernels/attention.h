@@ -1,0 +1,163 @@
+// How attention is cut into dense products, for attention.c and attention_grad.c.
+//
+// A group is a set of keys and the queries that look at them; its scores are a dense matrix, masked where the rule says:
+//   global         one group: all tokens
+//   window         a group a window; the mask keeps apart tokens that the roll brought together
+//   neighborhood   a group a tile of TILE x TILE queries; its keys are the rectangle that covers their neighborhoods
+// Queries of a group are worked on in blocks of at most QUERIES.
+#ifndef KD_ATTENTION_H
+#define KD_ATTENTION_H
+#include "cpu/kernel.h"
+#include "cpu/kernels/gemm.h"
+#include <math.h>
+
+enum { QUERIES = 64, TILE = 4 };
+
+typedef struct attn {
+    int64_t n, h, w, heads, d, c;          // c = heads * d; qkv [n, h*w, 3c]
+    kd_attn_kind kind;
+    int64_t size, shift;
+    int64_t groups, max_q, max_k;          // groups an image and head; largest numbers of queries and keys of a group
+} attn;
+
+// One group: tokens in the image's row-major order.
+typedef struct group {
+    int64_t nq, nk;
+    int32_t *q, *k;
+    int64_t y0, x0, rows, cols;            // neighborhood: the rectangle of keys. window: y0, x0 number the window
+} group;
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline attn attn_of(const kd_node *n)
+{
+    const int64_t *const s = n->in[0]->shape.d;
+    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = s[3] / 3, .kind = (kd_attn_kind)n->i[0], .size = n->i[2], .shift = n->i[3] };
+    a.d = a.c / a.heads;
+    switch (a.kind) {
+    case KD_ATTN_WINDOW:
+        a.groups = (a.h / a.size) * (a.w / a.size);
+        a.max_q = a.max_k = a.size * a.size;
+        break;
+    case KD_ATTN_NEIGHBORHOOD:
+        a.groups = ((a.h + TILE - 1) / TILE) * ((a.w + TILE - 1) / TILE);
+        a.max_q = TILE * TILE;
+        a.max_k = least(a.h, TILE + a.size - 1) * least(a.w, TILE + a.size - 1);
+        break;
+    default:
+        a.groups = 1;
+        a.max_q = a.max_k = a.h * a.w;
+    }
+    return a;
+}
+
+// First row (or column) of the neighborhood of i on an axis of n. Always `size` of them: near an edge it is not centred.
+static inline int64_t neighborhood_start(int64_t i, int64_t n, int64_t size)
+{
+    const int64_t start = i - size / 2;
+    return start < 0 ? 0 : least(start, n - size);
+}
+
+static inline void window_group(const attn *a, int64_t number, group *g)
+{
+    g->y0 = number / (a->w / a->size);
+    g->x0 = number % (a->w / a->size);
+    g->nq = g->nk = a->size * a->size;
+    for (int64_t y = 0, t = 0; y < a->size; y++)
+        for (int64_t x = 0; x < a->size; x++, t++) {     // the grid is rolled by +shift: place (y, x) shows (y, x) - shift
+            const int64_t from_y = (g->y0 * a->size + y - a->shift + a->h) % a->h, from_x = (g->x0 * a->size + x - a->shift + a->w) % a->w;
+            g->q[t] = g->k[t] = (int32_t)(from_y * a->w + from_x);
+        }
+}
+
+static inline void neighborhood_group(const attn *a, int64_t number, group *g)
+{
+    const int64_t across = (a->w + TILE - 1) / TILE, qy = number / across * TILE, qx = number % across * TILE;
+    const int64_t ny = least(TILE, a->h - qy), nx = least(TILE, a->w - qx);
+    g->nq = 0;
+    for (int64_t y = qy; y < qy + ny; y++)
+        for (int64_t x = qx; x < qx + nx; x++)
+            g->q[g->nq++] = (int32_t)(y * a->w + x);
+    g->y0 = neighborhood_start(qy, a->h, a->size);
+    g->x0 = neighborhood_start(qx, a->w, a->size);
+    g->rows = neighborhood_start(qy + ny - 1, a->h, a->size) + a->size - g->y0;
+    g->cols = neighborhood_start(qx + nx - 1, a->w, a->size) + a->size - g->x0;
+    g->nk = 0;
+    for (int64_t y = g->y0; y < g->y0 + g->rows; y++)
+        for (int64_t x = g->x0; x < g->x0 + g->cols; x++)
+            g->k[g->nk++] = (int32_t)(y * a->w + x);
+}
+
+static inline void group_at(const attn *a, int64_t number, group *g)
+{
+    if (a->kind == KD_ATTN_WINDOW)
+        window_group(a, number, g);
+    else if (a->kind == KD_ATTN_NEIGHBORHOOD)
+        neighborhood_group(a, number, g);
+    else {
+        g->nq = g->nk = a->h * a->w;
+        for (int64_t t = 0; t < g->nq; t++)
+            g->q[t] = g->k[t] = (int32_t)t;
+    }
+}
+
+// Which side of the roll's seam a place of a window lies on; tokens of different sides do not see each other.
+static inline int seam_side(const attn *a, const group *g, int64_t place)
+{
+    return (g->y0 == 0 && place / a->size < a->shift ? 1 : 0) | (g->x0 == 0 && place % a->size < a->shift ? 2 : 0);
+}
+
+// Scores of query `place` (its number in the group) that the rule forbids become -infinity.
+static inline void mask_row(const attn *a, const group *g, int64_t place, float *s)
+{
+    if (a->kind == KD_ATTN_WINDOW && a->shift && (g->y0 == 0 || g->x0 == 0)) {
+        const int side = seam_side(a, g, place);
+        for (int64_t t = 0; t < g->nk; t++)
+            if (seam_side(a, g, t) != side)
+                s[t] = -INFINITY;
+    }
+    if (a->kind == KD_ATTN_NEIGHBORHOOD) {
+        const int64_t top = neighborhood_start(g->q[place] / a->w, a->h, a->size) - g->y0;
+        const int64_t left = neighborhood_start(g->q[place] % a->w, a->w, a->size) - g->x0;
+        for (int64_t y = 0; y < g->rows; y++)
+            for (int64_t x = 0; x < g->cols; x++)
+                if (y < top || y >= top + a->size || x < left || x >= left + a->size)
+                    s[y * g->cols + x] = -INFINITY;
+    }
+}
+
+// Rows of one head for n tokens, made contiguous: part 0 q, 1 k, 2 v of qkv.
+static inline void gather(float *to, const float *qkv, const attn *a, int64_t image, int64_t head, int part, const int32_t *token, int64_t n)
+{
+    const float *const from = qkv + image * a->h * a->w * 3 * a->c + part * a->c + head * a->d;
+    for (int64_t t = 0; t < n; t++)
+        memcpy(to + t * a->d, from + token[t] * 3 * a->c, (size_t)a->d * sizeof(float));
+}
+
+// The same from an array of [n, h*w, c].
+static inline void gather_rows(float *to, const float *y, const attn *a, int64_t image, int64_t head, const int32_t *token, int64_t n)
+{
+    const float *const from = y + image * a->h * a->w * a->c + head * a->d;
+    for (int64_t t = 0; t < n; t++)
+        memcpy(to + t * a->d, from + token[t] * a->c, (size_t)a->d * sizeof(float));
+}
+
+// Working memory of a thread, cut piece by piece; every piece starts at a multiple of 16 floats. Without a base it only counts.
+typedef struct carve { float *base; int64_t used; } carve;
+
+static inline float *carve_floats(carve *c, int64_t floats)
+{
+    float *const p = c->base ? c->base + c->used : NULL;
+    c->used += (floats + 15) / 16 * 16;
+    return p;
+}
+
+static inline int64_t score_stride(const attn *a)
+{
+    return (a->max_k + NR - 1) / NR * NR + 16;           // not a power of two: columns are walked too
+}
+
+#endif
