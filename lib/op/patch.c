@@ -1,0 +1,43 @@
+// Patches of p x q tokens joined into one token, and back; each is the other's gradient. Node: in x; out y; i = p, q.
+#include "op/define.h"
+
+static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t p, int64_t q, kd_shape shape)
+{
+    kd_node *n = kd_node_new(g, op, 1, &x);
+    if (!n) return NULL;
+    n->i[0] = p, n->i[1] = q;
+    return kd_node_out(g, n, 0, KD_F32, shape);
+}
+
+kd_val *kd_patch_merge(kd_graph *g, kd_val *x, int64_t p, int64_t q)
+{
+    if (!x) return NULL;
+    const int64_t *d = x->shape.d;
+    if (!kd_want(g, x->shape.n == 4 && p > 0 && q > 0 && d[1] % p == 0 && d[2] % q == 0, KD_OP_patch_merge,
+                 "x [N,H,W,C] with H and W multiples of the patch", 1, &x))
+        return NULL;
+    return node(g, KD_OP_patch_merge, x, p, q, KD_SHAPE(d[0], d[1] / p, d[2] / q, p * q * d[3]));
+}
+
+kd_val *kd_patch_split(kd_graph *g, kd_val *x, int64_t p, int64_t q)
+{
+    if (!x) return NULL;
+    const int64_t *d = x->shape.d;
+    if (!kd_want(g, x->shape.n == 4 && p > 0 && q > 0 && d[3] % (p * q) == 0, KD_OP_patch_split,
+                 "x [N,H,W,p*q*C]", 1, &x))
+        return NULL;
+    return node(g, KD_OP_patch_split, x, p, q, KD_SHAPE(d[0], d[1] * p, d[2] * q, d[3] / (p * q)));
+}
+
+static void merge_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
+{
+    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_split(g, dy[0], n->i[0], n->i[1]));
+}
+
+static void split_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
+{
+    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_merge(g, dy[0], n->i[0], n->i[1]));
+}
+
+KD_DEFINE_OP(patch_merge, .grad = merge_grad);
+KD_DEFINE_OP(patch_split, .grad = split_grad);
