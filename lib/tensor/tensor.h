@@ -38,13 +38,14 @@ typedef struct kd_frame {
 kd_frame *kd_frame_new(void);
 void kd_frame_free(kd_frame *f);
 /// Appends a tensor. data NULL: allocates zeroed memory (then write into (*out)->data); else borrows the caller's.
+/// The name is copied and must be new to the frame. out may be NULL; *out is valid until the next kd_frame_add.
 int kd_frame_add(kd_frame *f, const char *name, kd_dtype dtype, kd_shape shape, void *data, kd_tensor **out, kd_err *err);
 kd_tensor *kd_frame_get(const kd_frame *f, const char *name);          // NULL if there is none
 int kd_frame_set_meta(kd_frame *f, const char *key, const char *value, kd_err *err);   // replaces; value NULL removes
 const char *kd_frame_meta(const kd_frame *f, const char *key);         // NULL if there is none
 
-/// Converts n elements between any two dtypes. Float to integer rounds to nearest even and saturates; f32 to f16 and
-/// bf16 round to nearest even, NaN stays NaN.
+/// Converts n elements between any two dtypes. Float to integer rounds to nearest even and saturates (NaN: 0), and
+/// integers saturate too; to a narrower float rounds once to nearest even, NaN stays NaN. BOOL: anything but 0 is 1.
 void kd_convert(void *to, kd_dtype to_type, const void *from, kd_dtype from_type, int64_t n);
 
 #endif
