@@ -8,16 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *allocate(size_t n) { return kd_realloc(NULL, n); }     // so that tests can fail jansson's allocations too
+// Jansson's allocations, so that tests can fail them too. Its parser does not say that memory was what it lacked, and
+// goes on with a shortened string where its buffer could not grow.
+static _Thread_local bool out_of_memory;
+static void *allocate(size_t n)
+{
+    void *p = kd_realloc(NULL, n);
+    out_of_memory |= !p;
+    return p;
+}
 
 int kd_json_parse(json_t **root, const char *file, int code, const char *text, size_t n, kd_err *err)
 {
     json_error_t e;
     json_set_alloc_funcs(allocate, free);
+    out_of_memory = false;
     *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-    if (*root)
+    if (*root && !out_of_memory)
         return 0;
-    if (json_error_code(&e) == json_error_out_of_memory)
+    json_decref(*root);
+    *root = NULL;
+    if (out_of_memory)
         return kd_fail_memory(err, file);
     return kd_fail(err, code, "%s: not valid JSON: line %d, column %d: %s", file, e.line, e.column, e.text);
 }
