@@ -63,6 +63,10 @@ int kd_config_load(kd_config **c, const char *path, kd_err *err);
 int kd_config_parse(kd_config **c, const char *json, const char *path, bool foreign, char **warning, kd_err *err);
 void kd_config_free(kd_config *c);
 
+/// Which kd-prep command stands for the config's dataset where kd-train cannot read it itself (huggingface, custom, pickled
+/// cifar10): one sentence without a name before it; free() it. NULL if it can be read.
+char *kd_config_dataset_hint(const kd_config *c);
+
 /// Names of the first model key in which two configs differ ("model.depths: [2, 4] here, [2, 2] there"), or NULL. free() it.
 char *kd_config_model_difference(const kd_config *a, const kd_config *b);
 

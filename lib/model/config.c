@@ -1,0 +1,167 @@
+// Reading a config: parse, check the keys, fill in the defaults, read the values, check that sizes fit, print it again.
+#include "model/config_parts.h"
+#include "base/io.h"
+#include "formats/safetensors.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE = 16 << 20 };
+
+static int read_filled(kd_config *c, const kd_json *user, bool foreign, kd_err *err)
+{
+    json_t *filled;
+    KD_TRY(kd_config_fill(&filled, user, err));
+    const kd_json top = kd_json_top(filled, user->file, user->code);
+    int code;
+    if ((code = kd_config_read_model(c, &top, err)) || (code = kd_config_read_training(c, &top, foreign, err)) ||
+        (code = kd_config_check_sizes(c, err)))
+        goto done;
+    c->json = kd_json_python(filled, 4);
+    if (!c->json)
+        code = kd_fail_memory(err, user->file);
+done:
+    json_decref(filled);
+    return code;
+}
+
+int kd_config_parse(kd_config **out, const char *json, const char *path, bool foreign, char **warning, kd_err *err)
+{
+    json_t *root = NULL;
+    kd_str unknown = {0};
+    kd_config *c = kd_alloc(sizeof *c);
+    int code = 0;
+    *out = NULL;
+    if (warning)
+        *warning = NULL;
+    if (!c || !(c->path = kd_strdup(path))) {
+        code = kd_fail_memory(err, path);
+        goto done;
+    }
+    if ((code = kd_json_parse(&root, path, foreign ? KD_EFORMAT : KD_EUSAGE, json, strlen(json), err)))
+        goto done;
+    const kd_json top = kd_json_top(root, path, KD_EUSAGE);
+    if ((code = kd_config_check_keys(&top, foreign ? &unknown : NULL, err)))
+        goto done;
+    if ((code = read_filled(c, &top, foreign, err)))
+        goto done;
+    if (unknown.n && warning) {
+        kd_str line = {0};
+        if ((code = kd_str_printf(&line, err, "%s: unknown keys in its config: %s", path, unknown.p)))
+            free(line.p);
+        else
+            *warning = line.p;
+    }
+done:
+    free(unknown.p);
+    json_decref(root);
+    if (code)
+        kd_config_free(c);
+    else
+        *out = c;
+    return code;
+}
+
+static int load_metadata(kd_config **c, const char *path, kd_err *err)
+{
+    kd_frame *frame;
+    KD_TRY(kd_safetensors_load(path, &frame, err));
+    const char *json = kd_frame_meta(frame, "config");
+    const int code = json ? kd_config_parse(c, json, path, false, NULL, err)
+                          : kd_fail(err, KD_EUSAGE, "%s: no config in its metadata", path);
+    kd_frame_free(frame);
+    return code;
+}
+
+int kd_config_load(kd_config **c, const char *path, kd_err *err)
+{
+    static const char suffix[] = ".safetensors";
+    const size_t n = strlen(path);
+    void *text;
+    size_t size;
+    *c = NULL;
+    if (n >= sizeof suffix && !strcmp(path + n - (sizeof suffix - 1), suffix))
+        return load_metadata(c, path, err);
+    KD_TRY(kd_read_file(path, MAX_FILE, &text, &size, err));
+    const int code = memchr(text, 0, size) ? kd_fail(err, KD_EUSAGE, "%s: not a text file", path)
+                                           : kd_config_parse(c, text, path, false, NULL, err);
+    free(text);
+    return code;
+}
+
+void kd_config_free(kd_config *c)
+{
+    if (!c)
+        return;
+    free(c->path);
+    free(c->dataset_type);
+    free(c->dataset_location);
+    free(c->json);
+    kd_free(c);
+}
+
+// Differences ------------------------------------------------------------------------------------------------------
+
+/// Equal, where 1 and 1.0 are the same number.
+static bool same(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b))
+        return json_number_value(a) == json_number_value(b);
+    if (!a || !b || json_typeof(a) != json_typeof(b))
+        return a == b;
+    if (json_is_array(a)) {
+        if (json_array_size(a) != json_array_size(b))
+            return false;
+        for (size_t i = 0; i < json_array_size(a); i++)
+            if (!same(json_array_get(a, i), json_array_get(b, i)))
+                return false;
+        return true;
+    }
+    if (json_is_object(a)) {
+        const char *key;
+        json_t *value;
+        if (json_object_size(a) != json_object_size(b))
+            return false;
+        json_object_foreach((json_t *)a, key, value)
+            if (!same(value, json_object_get(b, key)))
+                return false;
+        return true;
+    }
+    return json_equal(a, b);
+}
+
+static char *describe(const char *section, const char *key, const json_t *a, const json_t *b)
+{
+    char *here = a ? kd_json_python(a, 0) : kd_strdup("nothing"), *there = b ? kd_json_python(b, 0) : kd_strdup("nothing");
+    kd_str s = {0};
+    kd_err err = {0};
+    kd_str_printf(&s, &err, "%s.%s: %s here, %s there", section, key, here ? here : "?", there ? there : "?");
+    free(here);
+    free(there);
+    return s.p;
+}
+
+static char *first_difference(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *value;
+    const json_t *ma = json_object_get(a, "model"), *mb = json_object_get(b, "model");
+    json_object_foreach((json_t *)ma, key, value)
+        if (!same(value, json_object_get(mb, key)))
+            return describe("model", key, value, json_object_get(mb, key));
+    json_object_foreach((json_t *)mb, key, value)
+        if (!json_object_get(ma, key))
+            return describe("model", key, NULL, value);
+    const json_t *ca = json_object_get(json_object_get(a, "dataset"), "num_classes");
+    const json_t *cb = json_object_get(json_object_get(b, "dataset"), "num_classes");
+    return same(ca, cb) ? NULL : describe("dataset", "num_classes", ca, cb);
+}
+
+char *kd_config_model_difference(const kd_config *a, const kd_config *b)
+{
+    json_t *ja = json_loads(a->json, 0, NULL), *jb = json_loads(b->json, 0, NULL);
+    char *text = first_difference(ja, jb);
+    json_decref(ja);
+    json_decref(jb);
+    return text;
+}

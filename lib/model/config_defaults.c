@@ -1,0 +1,105 @@
+// k-diffusion's defaults for an image_transformer_v2. Peer: k_diffusion/config.py load_config. The order of keys is that
+// of the peer's merged config, which its converter writes into inference files.
+#include "model/config_parts.h"
+#include <string.h>
+
+static const char defaults[] =
+    "{ \"model\": { \"sigma_data\": 1.0, \"dropout_rate\": null, \"augment_prob\": 0.0, \"loss_config\": \"karras\","
+    "    \"loss_weighting\": \"karras\", \"loss_scales\": 1, \"mapping_width\": 256, \"mapping_depth\": 2,"
+    "    \"mapping_d_ff\": null, \"mapping_cond_dim\": 0, \"mapping_dropout_rate\": 0.0, \"d_ffs\": null,"
+    "    \"self_attns\": null, \"augment_wrapper\": false, \"skip_stages\": 0, \"has_variance\": false },"
+    "  \"dataset\": { \"type\": \"imagefolder\", \"num_classes\": 0, \"cond_dropout_rate\": 0.1 },"
+    "  \"optimizer\": { \"type\": \"adamw\", \"lr\": 0.0005, \"betas\": [0.9, 0.99], \"eps\": 1e-8,"
+    "    \"weight_decay\": 0.0001 },"
+    "  \"lr_sched\": { \"type\": \"constant\", \"warmup\": 0.0 },"
+    "  \"ema_sched\": { \"type\": \"inverse\", \"power\": 0.6667, \"max_value\": 0.9999 } }";
+
+/// What Python's `not x` means for the values that stand for "compute it": missing, null, 0, [].
+static bool is_empty(const json_t *v)
+{
+    return !v || json_is_null(v) || (json_is_integer(v) && !json_integer_value(v)) ||
+           (json_is_real(v) && json_real_value(v) == 0) || (json_is_array(v) && !json_array_size(v));
+}
+
+/// Appends; the list is NULL once memory ran out.
+static json_t *append(json_t *list, json_t *item)
+{
+    if (!json_array_append_new(list, item))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *repeat(double x, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        list = append(list, json_real(x));
+    return list;
+}
+
+/// Neighborhood attention in all levels but the last, which attends globally.
+static json_t *default_self_attns(size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        list = append(list, i + 1 < n ? json_pack("{s:s, s:i, s:i}", "type", "neighborhood", "d_head", 64, "kernel_size", 7)
+                                      : json_pack("{s:s, s:i}", "type", "global", "d_head", 64));
+    return list;
+}
+
+static json_t *triple(const json_t *width) { return json_integer(3 * json_integer_value(width)); }
+
+static json_t *triples(const json_t *widths)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(widths); i++)
+        list = append(list, triple(json_array_get(widths, i)));
+    return list;
+}
+
+/// Values that follow from others. Widths are checked by now.
+static int derive(json_t *model, const char *file, kd_err *err)
+{
+    const json_t *widths = json_object_get(model, "widths");
+    const size_t levels = json_array_size(widths);
+    const json_t *dropout = json_object_get(model, "dropout_rate");
+    int failed = 0;
+    if (is_empty(json_object_get(model, "mapping_d_ff")))
+        failed |= json_object_set_new(model, "mapping_d_ff", triple(json_object_get(model, "mapping_width")));
+    if (is_empty(json_object_get(model, "d_ffs")))
+        failed |= json_object_set_new(model, "d_ffs", triples(widths));
+    if (is_empty(json_object_get(model, "self_attns")))
+        failed |= json_object_set_new(model, "self_attns", default_self_attns(levels));
+    if (!dropout || json_is_null(dropout) || json_is_number(dropout))       // the peer trips over the integer 0; we take it
+        failed |= json_object_set_new(model, "dropout_rate", repeat(json_number_value(dropout), levels));
+    return failed ? kd_fail_memory(err, file) : 0;
+}
+
+int kd_config_fill(json_t **filled, const kd_json *user, kd_err *err)
+{
+    json_t *all = json_loads(defaults, 0, NULL), *own = json_deep_copy(user->v);
+    int64_t width[KD_MAX_LEVELS], mapping_width;
+    size_t levels;
+    int code = all && own && !json_object_update_recursive(all, own) ? 0 : kd_fail_memory(err, user->file);
+    json_decref(own);
+    if (code)
+        goto done;
+    const kd_json top = kd_json_top(all, user->file, user->code), model = kd_json_at(&top, "model"),
+                  widths = kd_json_at(&model, "widths");
+    if ((code = kd_json_array(&widths, &levels, err)))
+        goto done;
+    if (levels < 1 || levels > KD_MAX_LEVELS) {
+        code = kd_json_fail(&widths, err, "expected 1 to %d widths, one a level, got %zu", KD_MAX_LEVELS, levels);
+        goto done;
+    }
+    if ((code = kd_config_ints(&model, "widths", levels, 1, 1 << 16, width, err)) ||
+        (code = kd_config_int(&model, "mapping_width", 1, 1 << 16, &mapping_width, err)))
+        goto done;
+    code = derive(json_object_get(all, "model"), user->file, err);
+done:
+    if (code)
+        json_decref(all);
+    *filled = code ? NULL : all;
+    return code;
+}
