@@ -1,5 +1,5 @@
 // Sum of two values. Node: in a, b; out y.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_add(kd_graph *g, kd_val *a, kd_val *b)
 {
@@ -16,4 +16,4 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
         if (kd_wants(n, i)) dx[i] = kd_sum(g, dx[i], dy[0]);
 }
 
-KD_DEFINE_OP(add, .grad = grad, .in_place = 1 << 0 | 1 << 1);
+const kd_op kd_op_add = { .grad = grad, .in_place = 1 << 0 | 1 << 1 };

@@ -1,6 +1,6 @@
 // Orthonormal 2-D DCT-II over H and W of each channel, or its inverse, which is its transpose: the weighting of losses
 // by scale. Node: in x; out y; i = inverse.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_dct2(kd_graph *g, kd_val *x, bool inverse)
 {
@@ -23,4 +23,4 @@ static double flops(const kd_node *n)
     return 2.0 * (double)kd_count(n->in[0]) * (double)(d[1] + d[2]);
 }
 
-KD_DEFINE_OP(dct2, .grad = grad, .flops = flops);
+const kd_op kd_op_dct2 = { .grad = grad, .flops = flops };

@@ -1,7 +1,7 @@
 // Dropout by element. The mask is a function of (seed, layer, image, step, element), so nothing is stored and the
 // gradient is the same op. Srivastava et al. 2014. Node: in x, index; out y; f = p; i = node id of the layer's name.
 #include "base/random.h"
-#include "op/define.h"
+#include "op/op.h"
 
 static kd_val *node(kd_graph *g, kd_val *x, kd_val *index, double p, const kd_node *like)
 {
@@ -28,4 +28,4 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], node(g, dy[0], n->in[1], n->f[0], n));
 }
 
-KD_DEFINE_OP(dropout, .grad = grad, .in_place = 1 << 0);
+const kd_op kd_op_dropout = { .grad = grad, .in_place = 1 << 0 };

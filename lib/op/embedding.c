@@ -1,5 +1,5 @@
 // Rows of a table by index. Node: in table, index; out y.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index)
 {
@@ -23,5 +23,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
 }
 
-KD_DEFINE_OP(embedding, .grad = grad);
-KD_DEFINE_OP(embedding_grad, KD_NO_GRAD);
+const kd_op kd_op_embedding = { .grad = grad };
+const kd_op kd_op_embedding_grad = { .grad = NULL };

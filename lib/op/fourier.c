@@ -1,5 +1,5 @@
 // Fourier features: of noise levels and augmentation conditions, which are data. Node: in x, w; out y.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w)
 {
@@ -13,4 +13,4 @@ kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w)
     return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(x->shape.d[0], 2 * w->shape.d[0]));
 }
 
-KD_DEFINE_OP(fourier, KD_NO_GRAD);
+const kd_op kd_op_fourier = { .grad = NULL };

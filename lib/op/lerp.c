@@ -1,5 +1,5 @@
 // Linear interpolation by a learned factor. Node: in a, b, f; out y.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_lerp(kd_graph *g, kd_val *a, kd_val *b, kd_val *f)
 {
@@ -25,5 +25,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     }
 }
 
-KD_DEFINE_OP(lerp, .grad = grad, .in_place = 1 << 0 | 1 << 1);
-KD_DEFINE_OP(lerp_grad, .in_place = 1 << 0 | 1 << 1 | 1 << 3);
+const kd_op kd_op_lerp = { .grad = grad, .in_place = 1 << 0 | 1 << 1 };
+const kd_op kd_op_lerp_grad = { .in_place = 1 << 0 | 1 << 1 | 1 << 3 };

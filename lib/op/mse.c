@@ -1,5 +1,5 @@
 // Mean squared error of each image, weighted by image and by position. Node: in a, b, w, f (NULL if none); out l [N].
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_mse(kd_graph *g, kd_val *a, kd_val *b, kd_val *w, kd_val *f)
 {
@@ -24,5 +24,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
 }
 
-KD_DEFINE_OP(mse, .grad = grad);
-KD_DEFINE_OP(mse_grad, .in_place = 1 << 0 | 1 << 1);
+const kd_op kd_op_mse = { .grad = grad };
+const kd_op kd_op_mse_grad = { .in_place = 1 << 0 | 1 << 1 };

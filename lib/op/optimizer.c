@@ -1,6 +1,5 @@
 // See optimizer.h.
 #include "op/optimizer.h"
-#include "op/define.h"
 #include <string.h>
 
 /// An F32 input of n elements; nothing for NULL.
@@ -63,7 +62,7 @@ void kd_sgd_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m,
     o->node.f[4] = momentum, o->node.i[1] = nesterov;
 }
 
-KD_DEFINE_OP(sum_squares, KD_NO_GRAD);
-KD_DEFINE_OP(accumulate, .in_place = 1 << 0);
-KD_DEFINE_OP(adamw, .in_place = 1 << 0);
-KD_DEFINE_OP(sgd, .in_place = 1 << 0);
+const kd_op kd_op_sum_squares = { .grad = NULL };
+const kd_op kd_op_accumulate = { .in_place = 1 << 0 };
+const kd_op kd_op_adamw = { .in_place = 1 << 0 };
+const kd_op kd_op_sgd = { .in_place = 1 << 0 };

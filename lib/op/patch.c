@@ -1,5 +1,5 @@
 // Patches of p x q tokens joined into one token, and back; each is the other's gradient. Node: in x; out y; i = p, q.
-#include "op/define.h"
+#include "op/op.h"
 
 static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t p, int64_t q, kd_shape shape)
 {
@@ -39,5 +39,5 @@ static void split_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val 
     if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_merge(g, dy[0], n->i[0], n->i[1]));
 }
 
-KD_DEFINE_OP(patch_merge, .grad = merge_grad);
-KD_DEFINE_OP(patch_split, .grad = split_grad);
+const kd_op kd_op_patch_merge = { .grad = merge_grad };
+const kd_op kd_op_patch_split = { .grad = split_grad };

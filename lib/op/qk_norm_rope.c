@@ -1,6 +1,6 @@
 // Cosine-similarity attention's queries and keys: each scaled to length sqrt(scale of its head), then the first half of
 // its features rotated by the token's position (axial RoPE). Golden README, section 2.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos)
 {
@@ -53,6 +53,6 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     if (kd_wants(n, 1)) dx[1] = kd_sum(g, dx[1], to_scale);
 }
 
-KD_DEFINE_OP(rope_table, KD_NO_GRAD);
-KD_DEFINE_OP(qk_norm_rope, .grad = grad, .in_place = 1 << 0);
-KD_DEFINE_OP(qk_norm_rope_grad, .in_place = 1 << 0 | 1 << 4);
+const kd_op kd_op_rope_table = { .grad = NULL };
+const kd_op kd_op_qk_norm_rope = { .grad = grad, .in_place = 1 << 0 };
+const kd_op kd_op_qk_norm_rope_grad = { .in_place = 1 << 0 | 1 << 4 };

@@ -1,6 +1,6 @@
 // RMS norm. Zhang & Sennrich 2019, arXiv:1910.07467. Node: in x, s; out y, rstd [rows]; f = offset, eps.
 // rstd is all that the gradient needs beside the inputs.
-#include "op/define.h"
+#include "op/op.h"
 
 kd_val *kd_rms_norm(kd_graph *g, kd_val *x, kd_val *s, float offset, float eps)
 {
@@ -32,5 +32,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     if (kd_wants(n, 1)) dx[1] = kd_sum(g, dx[1], to_s);
 }
 
-KD_DEFINE_OP(rms_norm, .grad = grad, .in_place = 1 << 0);
-KD_DEFINE_OP(rms_norm_grad, .in_place = 1 << 0 | 1 << 3 | 1 << 4);
+const kd_op kd_op_rms_norm = { .grad = grad, .in_place = 1 << 0 };
+const kd_op kd_op_rms_norm_grad = { .in_place = 1 << 0 | 1 << 3 | 1 << 4 };

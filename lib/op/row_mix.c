@@ -1,5 +1,5 @@
 // A sum of images with a factor for each image: preconditioning. Node: in a, sa, b, sb (b and sb NULL if absent); out y.
-#include "op/define.h"
+#include "op/op.h"
 
 static bool factor_fits(const kd_val *x, const kd_val *s)
 {
@@ -24,4 +24,4 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
         if (n->in[i] && kd_wants(n, i)) dx[i] = kd_sum(g, dx[i], kd_row_mix(g, dy[0], n->in[i + 1], NULL, NULL));
 }
 
-KD_DEFINE_OP(row_mix, .grad = grad, .in_place = 1 << 0 | 1 << 2);
+const kd_op kd_op_row_mix = { .grad = grad, .in_place = 1 << 0 | 1 << 2 };

@@ -1,0 +1,153 @@
+// The optimizer's passes over flat arrays.    op: lib/op/optimizer.h
+// Each array is read and written once: AdamW with EMA moves 9 floats a parameter.
+#include "cpu/kernels/rows.h"
+
+typedef struct job {
+    int64_t n;
+    const float *x, *g;
+    float *p, *m, *v, *ema;
+    double *part;
+    float decay, clip, keep;               // 1 - lr wd; gradient's factor; ema' = p + keep (ema - p)
+    float beta1, beta2, rate, root, eps;   // rate = lr / (1 - beta1^step); root = 1 / sqrt(1 - beta2^step)
+    float lr, weight_decay, momentum;
+    bool first, nesterov;
+} job;
+
+static span tile_of(const job *j, int64_t t) { return span_of(t, j->n, ELEMENTS); }
+
+// sum_squares, accumulate --------------------------------------------------------------------------------------------
+
+static void squares_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span s = tile_of(j, t);
+    d8 acc = { 0 };
+    double lane[8], sum = 0;
+    int64_t i = s.first;
+    for (; i + 8 <= s.end; i += 8) {
+        const d8 x = __builtin_convertvector(*(const f8u *)(j->x + i), d8);
+        acc += x * x;
+    }
+    memcpy(lane, &acc, sizeof lane);
+    for (int k = 0; i < s.end; i++, k++) lane[k] += (double)j->x[i] * (double)j->x[i];
+    for (int k = 0; k < 8; k++) sum += lane[k];
+    j->part[t] = sum;
+}
+
+static int sum_squares(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)err;
+    job j = { .n = kd_count(n->in[0]), .x = n->in[0]->data, .part = scratch };
+    const int64_t tiles = blocks_of(j.n, ELEMENTS);
+    kd_parallel(tiles, squares_tile, &j);
+    *(double *)n->out[0]->data = kd_tree_sum(j.part, tiles);
+    return 0;
+}
+
+static size_t sum_squares_scratch(const kd_node *n)
+{
+    return (size_t)blocks_of(kd_count(n->in[0]), ELEMENTS) * sizeof(double);
+}
+
+static void accumulate_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span s = tile_of(j, t);
+    float *restrict y = j->p;
+    const float *restrict x = j->x;
+    for (int64_t i = s.first; i < s.end; i++) y[i] += x[i];
+}
+
+static int accumulate(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    job j = { .n = kd_count(n->out[0]), .x = n->in[1]->data, .p = n->out[0]->data };
+    kd_parallel(blocks_of(j.n, ELEMENTS), accumulate_tile, &j);
+    return 0;
+}
+
+// The update rules -----------------------------------------------------------------------------------------------------
+
+static job rule_of(const kd_node *n)
+{
+    const double lr = n->f[0], weight_decay = n->f[1];
+    return (job){ .n = kd_count(n->out[0]), .p = n->out[0]->data, .g = n->in[1]->data, .m = data_of(n->in[2]),
+                  .v = data_of(n->in[3]), .ema = data_of(n->in[4]), .lr = (float)lr, .weight_decay = (float)weight_decay,
+                  .decay = (float)(1 - lr * weight_decay), .clip = (float)n->f[2], .keep = (float)n->f[3], .first = n->i[0] <= 1 };
+}
+
+/// The same as ema += (1 - decay)(p - ema), but exact where decay is 0 and the change where it is near 1 is not rounded
+/// away: written from the nearer end.
+static void average(float *restrict ema, const float *restrict p, float keep, int64_t n)
+{
+    if (keep < .5f)
+        for (int64_t i = 0; i < n; i++) ema[i] = p[i] + keep * (ema[i] - p[i]);
+    else
+        for (int64_t i = 0; i < n; i++) ema[i] += (1 - keep) * (p[i] - ema[i]);
+}
+
+static void adamw_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span s = tile_of(j, t);
+    float *restrict p = j->p + s.first, *restrict m = j->m + s.first, *restrict v = j->v + s.first;
+    const float *restrict g = j->g + s.first;
+    const float a1 = 1 - j->beta1, a2 = 1 - j->beta2, clip = j->clip, decay = j->decay, rate = j->rate, root = j->root, eps = j->eps;
+    for (int64_t i = 0; i < s.end - s.first; i++) {
+        const float gi = g[i] * clip;
+        m[i] += a1 * (gi - m[i]);
+        v[i] += a2 * (gi * gi - v[i]);
+        p[i] = p[i] * decay - rate * m[i] / (sqrtf(v[i]) * root + eps);
+    }
+    if (j->ema) average(j->ema + s.first, p, j->keep, s.end - s.first);
+}
+
+static int adamw(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    job j = rule_of(n);
+    const double step = (double)n->i[0];
+    j.beta1 = (float)n->f[4], j.beta2 = (float)n->f[5], j.eps = (float)n->f[6];
+    j.rate = (float)(n->f[0] / (1 - pow(n->f[4], step)));
+    j.root = (float)(1 / sqrt(1 - pow(n->f[5], step)));
+    kd_parallel(blocks_of(j.n, ELEMENTS), adamw_tile, &j);
+    return 0;
+}
+
+static void sgd_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span s = tile_of(j, t);
+    const int64_t n = s.end - s.first;
+    float *restrict p = j->p + s.first, *restrict m = j->m ? j->m + s.first : NULL;
+    const float *restrict g = j->g + s.first;
+    const float clip = j->clip, wd = j->weight_decay, lr = j->lr, momentum = j->momentum;
+    const float old = j->first ? 0 : momentum, from_m = j->nesterov ? momentum : 1, from_g = j->nesterov;
+    if (m)
+        for (int64_t i = 0; i < n; i++) {
+            const float gi = g[i] * clip + wd * p[i];
+            m[i] = old * m[i] + gi;
+            p[i] -= lr * (from_g * gi + from_m * m[i]);
+        }
+    else
+        for (int64_t i = 0; i < n; i++) p[i] -= lr * (g[i] * clip + wd * p[i]);
+    if (j->ema) average(j->ema + s.first, p, j->keep, n);
+}
+
+static int sgd(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    job j = rule_of(n);
+    j.momentum = (float)n->f[4], j.nesterov = n->i[1];
+    kd_parallel(blocks_of(j.n, ELEMENTS), sgd_tile, &j);
+    return 0;
+}
+
+const kd_kernel KD_KERNEL(sum_squares) = { sum_squares, sum_squares_scratch };
+const kd_kernel KD_KERNEL(accumulate) = { accumulate, NULL };
+const kd_kernel KD_KERNEL(adamw) = { adamw, NULL };
+const kd_kernel KD_KERNEL(sgd) = { sgd, NULL };
