@@ -65,7 +65,8 @@ static int alloc(kd_backend *be, void **p, size_t bytes, kd_err *err)
     cpu *const c = be->state;
     char *const block = bytes <= SIZE_MAX - 64 ? kd_alloc(bytes + 64) : NULL;
     if (!block)
-        return kd_fail(err, KD_EFAIL, "out of memory: %.1f MiB wanted beside %.1f MiB in use", (double)bytes / 0x1p20, (double)c->in_use / 0x1p20);
+        return kd_fail(err, KD_EFAIL, "out of memory: %.1f MiB wanted beside %.1f MiB in use",
+                       (double)bytes / 0x1p20, (double)c->in_use / 0x1p20);
     memcpy(block, &bytes, sizeof bytes);
     c->in_use += (int64_t)bytes;
     *p = block + 64;

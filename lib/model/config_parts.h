@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "model/config.h"
 
-/// config_keys.c: the model's type must be one that we have, and every key known. Unknown ones are an error, or if `unknown` is not NULL are added to it:
-/// "model.foo, dataset.bar".
+/// config_keys.c: the model's type must be one that we have, and every key known. Unknown ones are an error, or if
+/// `unknown` is not NULL are added to it: "model.foo, dataset.bar".
 int kd_config_check_keys(const kd_json *top, kd_str *unknown, kd_err *err);
 
 /// config_defaults.c: *filled is a new document, the user's over k-diffusion's defaults, key order as Python's jsonmerge

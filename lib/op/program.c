@@ -176,7 +176,8 @@ int kd_program_profile_print(const kd_program *p, FILE *to)
     for (int i = 0; i < KD_OPS && rows[i].runs; i++) {
         const double passes = (double)rows[i].runs / (double)nodes[rows[i].op], s = rows[i].seconds;
         fprintf(to, "%-18s %8lld %10.3f %6.1f %9.1f %8.2f\n", kd_op_name[rows[i].op], (long long)rows[i].runs, s,
-                total > 0 ? 100 * s / total : 0, s > 0 ? rows[i].flops * passes / s * 1e-9 : 0, s > 0 ? rows[i].bytes * passes / s * 1e-9 : 0);
+                total > 0 ? 100 * s / total : 0, s > 0 ? rows[i].flops * passes / s * 1e-9 : 0,
+                s > 0 ? rows[i].bytes * passes / s * 1e-9 : 0);
     }
     fprintf(to, "%-18s %8s %10.3f\n", "all", "", total);
     return 0;

@@ -167,9 +167,11 @@ static int one(const char *config, int64_t batch, double seconds, double sgemm)
     }
     const char *const slash = strrchr(config, '/');
     const double train = r.gflop_train / r.train, call = r.gflop_call / r.call, b = (double)batch;
-    printf("%-42s %3lld  train %7.3f s/step %8.2f images/s %6.1f GFLOP/s %3.0f %%  denoise %7.3f s %8.2f images/s %6.1f GFLOP/s %3.0f %%  "
-           "first step %5.2f s  peak %5.0f MB\n", slash ? slash + 1 : config, (long long)batch, r.train, b / r.train, train, 100 * train / sgemm,
-           r.call, b / r.call, call, 100 * call / sgemm, r.first, (double)kd_memory_peak() / 0x1p20);
+    printf("%-42s %3lld  train %7.3f s/step %8.2f images/s %6.1f GFLOP/s %3.0f %%  "
+           "denoise %7.3f s %8.2f images/s %6.1f GFLOP/s %3.0f %%  "
+           "first step %5.2f s  peak %5.0f MB\n", slash ? slash + 1 : config, (long long)batch,
+           r.train, b / r.train, train, 100 * train / sgemm, r.call, b / r.call, call, 100 * call / sgemm,
+           r.first, (double)kd_memory_peak() / 0x1p20);
     return 0;
 }
 

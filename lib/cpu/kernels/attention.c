@@ -94,7 +94,8 @@ static int attention(const kd_node *n, const kd_run *run, void *scratch, kd_err 
     (void)run;
     (void)err;
     work w;
-    job j = { .a = attn_of(n), .qkv = n->in[0]->data, .y = n->out[0]->data, .lse = n->out[1]->used ? n->out[1]->data : NULL, .scratch = scratch };
+    job j = { .a = attn_of(n), .qkv = n->in[0]->data, .y = n->out[0]->data,
+              .lse = n->out[1]->used ? n->out[1]->data : NULL, .scratch = scratch };
     j.room = work_of(&w, &j.a, scratch);
     kd_parallel(j.a.n * j.a.heads * j.a.groups, tile, &j);
     return 0;

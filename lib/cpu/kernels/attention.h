@@ -35,7 +35,8 @@ static inline int64_t least(int64_t a, int64_t b)
 static inline attn attn_of(const kd_node *n)
 {
     const int64_t *const s = n->in[0]->shape.d;
-    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = s[3] / 3, .kind = (kd_attn_kind)n->i[0], .size = n->i[2], .shift = n->i[3] };
+    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = s[3] / 3,
+               .kind = (kd_attn_kind)n->i[0], .size = n->i[2], .shift = n->i[3] };
     a.d = a.c / a.heads;
     switch (a.kind) {
     case KD_ATTN_WINDOW:
@@ -130,7 +131,8 @@ static inline void mask_row(const attn *a, const group *g, int64_t place, float 
 }
 
 // Rows of one head for n tokens, made contiguous: part 0 q, 1 k, 2 v of qkv.
-static inline void gather(float *to, const float *qkv, const attn *a, int64_t image, int64_t head, int part, const int32_t *token, int64_t n)
+static inline void gather(float *to, const float *qkv, const attn *a, int64_t image, int64_t head, int part,
+                          const int32_t *token, int64_t n)
 {
     const float *const from = qkv + image * a->h * a->w * 3 * a->c + part * a->c + head * a->d;
     for (int64_t t = 0; t < n; t++)

@@ -82,7 +82,8 @@ static inline void gemm_tile(int mr, bool add, int64_t k, const float *a, int64_
 }
 
 /// C [m, n] (+)= A B over panels; columns past n are computed in a buffer and not stored.
-static inline void gemm_panels(int64_t m, int64_t n, int64_t k, bool add, const float *a, int64_t rs, int64_t cs, const float *b, float *c, int64_t ldc)
+static inline void gemm_panels(int64_t m, int64_t n, int64_t k, bool add, const float *a, int64_t rs, int64_t cs,
+                               const float *b, float *c, int64_t ldc)
 {
     for (int64_t j = 0; j < n; j += NR, b += k * NR)
         for (int64_t i = 0; i < m; i += MR) {
