@@ -192,7 +192,8 @@ kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *val
         kd_fail_memory(&g->err, name);
         return NULL;
     }
-    memcpy(v->host, values, bytes);
+    if (values)
+        memcpy(v->host, values, bytes);
     return v;
 }
 
