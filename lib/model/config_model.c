@@ -36,6 +36,13 @@ static int list_of(const kd_json *model, const char *key, const char *what, int 
     return 0;
 }
 
+/// A dropout rate: below 1.
+static int read_rate(const kd_json *j, double *to, kd_err *err)
+{
+    KD_TRY(kd_json_num(j, 0, 1, to, err));
+    return *to < 1 ? 0 : kd_json_fail(j, err, "expected a rate below 1");
+}
+
 static int read_levels(kd_config *c, const kd_json *m, kd_err *err)
 {
     int64_t depth[KD_MAX_LEVELS], width[KD_MAX_LEVELS], d_ff[KD_MAX_LEVELS];
@@ -54,7 +61,7 @@ static int read_levels(kd_config *c, const kd_json *m, kd_err *err)
         const kd_json attn = kd_json_item(&attns, i), rate = kd_json_item(&rates, i);
         level->depth = depth[i], level->width = width[i], level->d_ff = d_ff[i];
         KD_TRY(read_self_attn(level, &attn, err));
-        KD_TRY(kd_json_num(&rate, 0, 1, &level->dropout, err));
+        KD_TRY(read_rate(&rate, &level->dropout, err));
     }
     return 0;
 }
@@ -158,7 +165,8 @@ static int read_others(const kd_json *m, kd_err *err)
 
 int kd_config_read_model(kd_config *c, const kd_json *top, kd_err *err)
 {
-    const kd_json m = kd_json_at(top, "model"), density = kd_json_at(&m, "sigma_sample_density");
+    const kd_json m = kd_json_at(top, "model"), density = kd_json_at(&m, "sigma_sample_density"),
+                  mapping_dropout = kd_json_at(&m, "mapping_dropout_rate");
     c->type = KD_MODEL_TRANSFORMER_V2;
     KD_TRY(kd_config_int(&m, "input_channels", 1, 1024, &c->channels, err));
     KD_TRY(kd_config_ints(&m, "input_size", 2, 1, MAX_SIZE, c->size, err));
@@ -168,7 +176,7 @@ int kd_config_read_model(kd_config *c, const kd_json *top, kd_err *err)
     KD_TRY(kd_config_int(&m, "mapping_depth", 0, MAX_DEPTH, &c->mapping_depth, err));
     KD_TRY(kd_config_int(&m, "mapping_d_ff", 1, MAX_FF, &c->mapping_d_ff, err));
     KD_TRY(kd_config_int(&m, "mapping_cond_dim", 0, MAX_WIDTH, &c->mapping_cond_dim, err));
-    KD_TRY(kd_config_num(&m, "mapping_dropout_rate", 0, 1, &c->mapping_dropout, err));
+    KD_TRY(read_rate(&mapping_dropout, &c->mapping_dropout, err));
     KD_TRY(kd_config_num(&m, "augment_prob", 0, 1, &c->augment_prob, err));
     KD_TRY(kd_config_positive(&m, "sigma_data", &c->sigma_data, err));
     KD_TRY(kd_config_positive(&m, "sigma_min", &c->sigma_min, err));

@@ -19,8 +19,13 @@ int kd_model_new(kd_model **m, kd_config *config, uint64_t seed, kd_err *err);  
 /// A model or checkpoint file (EMA weights; `raw`: the trained ones), "-" for stdin. Any float dtype; missing, unknown
 /// and misshapen parameters are KD_EUSAGE and listed. v2's rope and Fourier buffers come from the file.
 int kd_model_load(kd_model **m, const char *path, bool raw, kd_err *err);
+/// The same with a config from elsewhere, for a foreign file that has none or a wrong one. Takes config. A checkpoint is
+/// refused: it has its own.
+int kd_model_load_as(kd_model **m, const char *path, kd_config *config, kd_err *err);
 
-/// A frame of kind model/1: all parameters and buffers in `dtype`, config and carried-over metadata. History is the caller's.
+/// A frame of kind model/1: all parameters and buffers in `dtype`, config and carried-over metadata (history, step, images
+/// seen, seed, and what a foreign model file has; nothing else of a checkpoint). A new line of history is the caller's.
+/// The frame stands alone. errors KD_EFAIL if a value does not fit the dtype (70000 in F16), with its parameter.
 int kd_model_frame(kd_frame **f, const kd_model *m, kd_dtype dtype, kd_err *err);
 void kd_model_free(kd_model *m);
 

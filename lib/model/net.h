@@ -64,8 +64,18 @@ typedef struct kd_net_in {
 /// Finds or declares the parameter `leaf` of the present scope ("qkv_proj.weight").
 kd_val *kd_net_param(kd_net *m, const char *leaf, kd_shape shape, kd_init init, float value, unsigned tags);
 
-/// The network of a config: image_transformer_v2.c (and later others). Returns F [N,H,W,C], or NULL with the graph's error set.
+/// Where the tokens of an H x W grid lie, as a constant [H*W,2] of (y, x): the longer side spans [-1, 1], the shorter one
+/// [-min/max, min/max], tokens at the centres of even cells. A 2x2 merge's mean position is the centre of its cell in the
+/// grid of half the size, so this holds at every level. Peer: k_diffusion/models/axial_rope.py make_axial_pos.
+kd_val *kd_axial_positions(kd_graph *g, int64_t h, int64_t w);
+
+/// The network of a config: image_transformer_v2.c (and later others). Conditions the config asks for must be there
+/// (asserted; kd_denoise tells a user). Returns F [N,H,W,C], or NULL with the graph's error set.
 kd_val *kd_net_forward(kd_net *m, const kd_config *c, const kd_net_in *in);
 kd_val *kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *in);
+
+/// Its modules in k-diffusion's order, NULL at the end: parameters of a group lie in this order, whatever the order in
+/// which the forward pass meets them.
+extern const char *const kd_image_transformer_v2_modules[];
 
 #endif

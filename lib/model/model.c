@@ -1,0 +1,253 @@
+// Models: new ones from a seed, and those in files; back to a frame for a file.
+#include "model/model.h"
+#include "base/memory.h"
+#include "formats/model.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kd_model_free(kd_model *m)
+{
+    if (!m)
+        return;
+    kd_config_free(m->config);
+    kd_params_free(m->params);
+    kd_free(m->w);
+    kd_frame_free(m->meta);
+    free(m->warning);
+    kd_free(m);
+}
+
+/// A model without weights (zeros) and metadata. Takes config, also when it fails.
+static int model_of(kd_model **out, kd_config *config, kd_err *err)
+{
+    kd_model *m = kd_alloc(sizeof *m);
+    int code;
+    *out = NULL;
+    if (!m) {
+        code = kd_fail_memory(err, config->path);
+        kd_config_free(config);
+        return code;
+    }
+    m->config = config;
+    if ((code = kd_params_of(&m->params, config, err)))
+        goto done;
+    m->w = kd_alloc((size_t)m->params->total * sizeof *m->w);
+    m->meta = kd_frame_new();
+    if (!m->w || !m->meta)
+        code = kd_fail(err, KD_EFAIL, "%s: out of memory for %lld parameters", config->path, (long long)m->params->n_trained);
+done:
+    if (code)
+        kd_model_free(m);
+    else
+        *out = m;
+    return code;
+}
+
+int kd_model_new(kd_model **out, kd_config *config, uint64_t seed, kd_err *err)
+{
+    kd_model *m;
+    kd_frame *frame = NULL;
+    char text[24];
+    int code;
+    *out = NULL;
+    KD_TRY(model_of(&m, config, err));
+    kd_params_init(m->params, seed, m->w);
+    snprintf(text, sizeof text, "%" PRIu64, seed);
+    if ((code = kd_frame_set_meta(m->meta, "kd_seed", text, err)) || (code = kd_model_frame(&frame, m, KD_F32, err)))
+        goto done;
+    kd_model_hash(frame, m->hash);
+done:
+    kd_frame_free(frame);
+    if (code)
+        kd_model_free(m);
+    else
+        *out = m;
+    return code;
+}
+
+// Files ------------------------------------------------------------------------------------------------------------
+
+/// A growing list of names for a message, of which the first few are said: "a, b, c and 17 more".
+typedef struct names { int n; char text[160]; } names;
+enum { SHOWN = 3 };
+
+static void add(names *list, const char *name)
+{
+    const size_t used = strlen(list->text);
+    if (list->n++ < SHOWN)
+        snprintf(list->text + used, sizeof list->text - used, "%s%.64s", used ? ", " : "", name);
+}
+
+static void say(char *buf, size_t room, const names *list, const char *what)
+{
+    const size_t used = strlen(buf);
+    if (!list->n)
+        return;
+    int n = snprintf(buf + used, room - used, "%s%d %s: %s", used ? "; " : "", list->n, what, list->text);
+    if (list->n > SHOWN)
+        snprintf(buf + used + n, room - used - n, " and %d more", list->n - SHOWN);
+}
+
+static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }
+
+/// Every parameter must be there in its shape, and nothing else.
+static int check_tensors(const kd_params *ps, const kd_frame *f, const char *file, kd_err *err)
+{
+    names missing = {0}, unknown = {0}, misshapen = {0};
+    for (int i = 0; i < ps->n; i++) {
+        const kd_param_info *p = &ps->p[i];
+        const kd_tensor *t = kd_frame_get(f, p->name);
+        char line[128], have[48], want[48];
+        if (!t) {
+            add(&missing, p->name);
+        } else if (!is_float(t->dtype)) {
+            snprintf(line, sizeof line, "%.64s is %s", p->name, kd_dtype_name(t->dtype));
+            add(&misshapen, line);
+        } else if (!kd_shape_same(&t->shape, &p->shape)) {
+            snprintf(line, sizeof line, "%.40s %s, not %s", p->name, kd_shape_str(have, sizeof have, &t->shape),
+                     kd_shape_str(want, sizeof want, &p->shape));
+            add(&misshapen, line);
+        }
+    }
+    for (int i = 0; i < f->n; i++)
+        if (!kd_params_find(ps, f->t[i].name))
+            add(&unknown, f->t[i].name);
+    char text[640] = "";
+    say(text, sizeof text, &missing, "missing");
+    say(text, sizeof text, &unknown, "unknown");
+    say(text, sizeof text, &misshapen, "of another shape or type");
+    return *text ? kd_fail(err, KD_EUSAGE, "%s: parameters do not fit its config: %s", file, text) : 0;
+}
+
+static int copy_meta(kd_frame *to, const kd_frame *from, kd_err *err)
+{
+    for (int i = 0; i < from->n_meta; i++)
+        KD_TRY(kd_frame_set_meta(to, from->key[i], from->value[i], err));
+    return 0;
+}
+
+/// Takes the config; the frame stays the caller's.
+static int model_from(kd_model **out, kd_config *config, const kd_frame *f, const char *file, kd_err *err)
+{
+    kd_model *m;
+    int code;
+    KD_TRY(model_of(&m, config, err));
+    if ((code = check_tensors(m->params, f, file, err)) || (code = copy_meta(m->meta, f, err))) {
+        kd_model_free(m);
+        return code;
+    }
+    for (int i = 0; i < m->params->n; i++) {
+        const kd_param_info *p = &m->params->p[i];
+        const kd_tensor *t = kd_frame_get(f, p->name);
+        kd_convert(m->w + p->offset, KD_F32, t->data, t->dtype, p->count);
+    }
+    kd_model_hash(f, m->hash);
+    *out = m;
+    return 0;
+}
+
+int kd_model_load(kd_model **out, const char *path, bool raw, kd_err *err)
+{
+    const char *file = strcmp(path, "-") ? path : "stdin";
+    kd_frame *f;
+    kd_config *config;
+    char *warning = NULL;
+    *out = NULL;
+    KD_TRY(kd_model_file_load(&f, path, raw, err));
+    int code = kd_config_parse(&config, kd_frame_meta(f, "config"), file, true, &warning, err);
+    if (!code)
+        code = model_from(out, config, f, file, err);
+    if (!code) {
+        (*out)->warning = warning;
+        warning = NULL;
+    }
+    free(warning);
+    kd_frame_free(f);
+    return code;
+}
+
+int kd_model_load_as(kd_model **out, const char *path, kd_config *config, kd_err *err)
+{
+    const char *file = strcmp(path, "-") ? path : "stdin";
+    kd_frame *f = NULL;
+    *out = NULL;
+    int code = kd_safetensors_load(path, &f, err);
+    const char *kind = code ? NULL : kd_frame_kind(f);
+    if (!code && kind && !strcmp(kind, "checkpoint/1"))
+        code = kd_fail(err, KD_EUSAGE, "%s: a checkpoint has its own config", file);
+    else if (!code)
+        code = kd_frame_want(f, file, "model/1", true, err);
+    if (code)
+        kd_config_free(config);
+    else
+        code = model_from(out, config, f, file, err);
+    kd_frame_free(f);
+    return code;
+}
+
+// Frames -----------------------------------------------------------------------------------------------------------
+
+/// Of our own metadata only what says where the weights come from; the rest is about the file they were in. What others
+/// put beside their model stays.
+static bool is_carried(const char *key)
+{
+    static const char *const ours[] = { "kd_history", "kd_step", "kd_seen", "kd_seed" };
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (!strcmp(key, ours[i]))
+            return true;
+    return strncmp(key, "kd_", 3) && strcmp(key, "kd") && strcmp(key, "config");
+}
+
+static int set_meta(kd_frame *f, const kd_model *m, kd_err *err)
+{
+    const char *kind = kd_frame_kind(m->meta);
+    const bool checkpoint = kind && !strcmp(kind, "checkpoint/1");
+    KD_TRY(kd_frame_set_meta(f, "kd", "model/1", err));
+    KD_TRY(kd_frame_set_meta(f, "config", m->config->json, err));
+    for (int i = 0; i < m->meta->n_meta; i++) {
+        const char *key = m->meta->key[i];
+        if (is_carried(key) && (!checkpoint || !strncmp(key, "kd_", 3)))
+            KD_TRY(kd_frame_set_meta(f, key, m->meta->value[i], err));
+    }
+    return 0;
+}
+
+/// Converts, and refuses what became infinite on the way.
+static int put(kd_tensor *t, const float *w, kd_err *err)
+{
+    const int64_t n = kd_tensor_count(t);
+    kd_convert(t->data, t->dtype, w, KD_F32, n);
+    if (t->dtype != KD_F16 && t->dtype != KD_BF16)
+        return 0;
+    for (int64_t i = 0; i < n; i++) {
+        float back;
+        if (!isfinite(w[i]) || fabsf(w[i]) < 65504)
+            continue;
+        kd_convert(&back, KD_F32, (const char *)t->data + i * 2, t->dtype, 1);
+        if (!isfinite(back))
+            return kd_fail(err, KD_EFAIL, "%s: its value %.9g does not fit %s", t->name, (double)w[i], kd_dtype_name(t->dtype));
+    }
+    return 0;
+}
+
+int kd_model_frame(kd_frame **out, const kd_model *m, kd_dtype dtype, kd_err *err)
+{
+    kd_frame *f = kd_frame_new();
+    int code = f ? set_meta(f, m, err) : kd_fail_memory(err, "a model");
+    for (int i = 0; !code && i < m->params->n; i++) {
+        const kd_param_info *p = &m->params->p[i];
+        kd_tensor *t;
+        code = kd_frame_add(f, p->name, dtype, p->shape, NULL, &t, err);
+        if (!code)
+            code = put(t, m->w + p->offset, err);
+    }
+    if (code) {
+        kd_frame_free(f);
+        f = NULL;
+    }
+    *out = f;
+    return code;
+}
