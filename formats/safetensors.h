@@ -17,6 +17,12 @@ int kd_safetensors_read(kd_in *in, kd_frame **frame, kd_err *err);
 /// Reads a file that is one frame and nothing after it.
 int kd_safetensors_load(const char *path, kd_frame **frame, kd_err *err);
 
+/// The same, but keeps only the tensors that `keep` wants: others are checked and summed, and hold no memory after.
+/// keep   called with the frame (its metadata is complete) and a tensor's name, in the order of the data
+typedef bool (*kd_keep_fn)(void *arg, const kd_frame *frame, const char *name);
+int kd_safetensors_read_some(kd_in *in, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err);
+int kd_safetensors_load_some(const char *path, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err);
+
 /// Writes one frame: tensors in their order, header padded with spaces so that data starts at a multiple of 64 bytes,
 /// kd_xxh3 set. Metadata first in the header.
 int kd_safetensors_write(kd_out *out, const kd_frame *frame, kd_err *err);
