@@ -13,7 +13,8 @@ typedef struct kd_picture {
 } kd_picture;
 void kd_picture_free(kd_picture *p);                     // frees p->p; safe on a zeroed one
 
-/// What a file is, from its first bytes ("png", "jpeg", "idx", "gzip", or NULL if not known). Never from its name.
+/// What a file is, from its first bytes, never from its name: "png", "jpeg", "idx", "gzip"; a name for some kinds that are not
+/// read ("webp", "gif", ...), so that a person can be told; else NULL.
 const char *kd_sniff(const void *bytes, size_t n);
 
 /// Decodes PNG (any colour type, 1-16 bits, interlaced, palette and palette transparency) or JPEG (grey, YCbCr, RGB,
@@ -32,6 +33,8 @@ typedef enum { KD_BOX, KD_BILINEAR, KD_BICUBIC, KD_LANCZOS } kd_filter;
 /// Pillow's Image.resize on 8-bit pixels, to the grey level (golden README section 11). h, w > 0.
 int kd_picture_resize(kd_picture *p, int64_t h, int64_t w, kd_filter filter, kd_err *err);
 
+/// The smallest size of the same proportions that covers *h x *w: one side as it is, the other rounded down.
+void kd_picture_cover(int64_t from_h, int64_t from_w, int64_t *h, int64_t *w);
 /// Cover and centre crop, as torchvision's Resize and CenterCrop: one side fits exactly, the other is cut, offset
 /// (resized - size) / 2 with halves rounded to even. crop false: stretched.
 int kd_picture_fit(kd_picture *p, int64_t h, int64_t w, kd_filter filter, bool crop, kd_err *err);

@@ -164,14 +164,20 @@ int kd_picture_resize(kd_picture *p, int64_t h, int64_t w, kd_filter filter, kd_
 // Half of a whole number, halves to even: Python's round, which torchvision's CenterCrop uses.
 static int64_t half(int64_t n) { return n / 2 + (n % 2 && (n / 2) % 2); }
 
+void kd_picture_cover(int64_t from_h, int64_t from_w, int64_t *h, int64_t *w)
+{
+    if (from_w * *h >= from_h * *w) *w = from_w * *h / from_h;       // wider than asked: the height fits, the sides go
+    else *h = from_h * *w / from_w;
+}
+
 int kd_picture_fit(kd_picture *p, int64_t h, int64_t w, kd_filter filter, bool crop, kd_err *err)
 {
     if (!crop || (p->h == h && p->w == w)) return kd_picture_resize(p, h, w, filter, err);
     struct window v = { h, w, 0, 0, h, w };
     int64_t a, b;
-    if (!kd_mul(p->w, h, &a) || !kd_mul(p->h, w, &b)) return kd_fail(err, KD_EUSAGE, "size %lldx%lld is too large", (long long)w, (long long)h);
-    if (a >= b) v.full_w = a / p->h;                     // wider than asked: the height fits, the sides go
-    else v.full_h = b / p->w;
+    if (!kd_mul(p->w, h, &a) || !kd_mul(p->h, w, &b))
+        return kd_fail(err, KD_EUSAGE, "size %lldx%lld is too large", (long long)w, (long long)h);
+    kd_picture_cover(p->h, p->w, &v.full_h, &v.full_w);
     v.top = half(v.full_h - h), v.left = half(v.full_w - w);
     return resize_window(p, &v, filter, err);
 }
