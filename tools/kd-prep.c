@@ -1,0 +1,118 @@
+// kd-prep: folders of pictures and data set files to one stream of images. Output: formats/images.md on stdout.
+#include "base/opt.h"
+#include "base/talk.h"
+#include "data/prep.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 16384 };                                   // largest side of --size
+
+struct args {
+    kd_args sources;
+    const char *size, *crop, *resize, *background, *channels, *labels, *report;
+    int64_t skip, limit;
+    bool strict;
+    kd_common common;
+};
+
+static int parse(struct args *a, int argc, char **argv, kd_err *err)
+{
+    const kd_opt opts[] = {
+        KD_OPT_ARGS("SOURCE", &a->sources, 1, "folders, PNG, JPEG, MNIST IDX (.gz too), CIFAR-10 binary; - for stdin"),
+        KD_OPT_STR('s', "size", &a->size, "N|WxH", "make all pictures this size (default: they must have one size)"),
+        KD_OPT_CHOICE(0, "crop", &a->crop, "center|none", "cover the size and cut the rest off, or stretch (default center)"),
+        KD_OPT_CHOICE(0, "resize", &a->resize, "bicubic|lanczos|box|bilinear", "filter, as Pillow computes it (default bicubic)"),
+        KD_OPT_STR(0, "background", &a->background, "COLOUR", "behind transparency: white, black, 0 to 255, #rrggbb (default white)"),
+        KD_OPT_CHOICE(0, "channels", &a->channels, "auto|1|3", "grey or colour (default auto: IDX 1, others 3)"),
+        KD_OPT_CHOICE(0, "labels", &a->labels, "auto|dir|none", "from IDX and CIFAR-10, or folder names (default auto)"),
+        KD_OPT_INT(0, "skip", &a->skip, 0, INT64_MAX, "leave out the first N images"),
+        KD_OPT_INT('n', "limit", &a->limit, 1, INT64_MAX, "write at most N images (default all)"),
+        KD_OPT_FLAG(0, "strict", &a->strict, "a file that is damaged or of no known kind is an error"),
+        KD_OPT_STR(0, "report", &a->report, "FILE", "write a JSON line for each file: kept, changed, skipped, why"),
+        KD_OPT_END };
+    return kd_cli_parse("kd-prep", "pictures in: decode, orient, resize, crop, label", opts, KD_WITH_OUT | KD_WITH_THREADS, argc, argv,
+                        &a->common, err);
+}
+
+// A whole decimal number of 1 to 5 digits at *s, which moves behind it; -1 if there is none.
+static int64_t number(const char **s)
+{
+    int64_t n = 0;
+    const char *start = *s;
+    while (**s >= '0' && **s <= '9' && *s - start < 5) n = 10 * n + *(*s)++ - '0';
+    return *s == start ? -1 : n;
+}
+
+static int parse_size(const char *s, int64_t *w, int64_t *h, kd_err *err)
+{
+    const char *at = s;
+    *w = *h = number(&at);
+    if (*at == 'x') at++, *h = number(&at);
+    if (!*at && *w >= 1 && *h >= 1 && *w <= SIDE && *h <= SIDE) return 0;
+    return kd_fail(err, KD_EUSAGE, "--size: expected N or WxH, 1 to %d, got '%s'", SIDE, s);
+}
+
+static int parse_colour(const char *s, uint8_t colour[3], kd_err *err)
+{
+    const char *at = s;
+    const int64_t level = !strcmp(s, "white") ? 255 : !strcmp(s, "black") ? 0 : number(&at);
+    if (level >= 0 && level <= 255 && (at == s || !*at)) {
+        memset(colour, (int)level, 3);
+        return 0;
+    }
+    if (strlen(s) != 7 || *s != '#' || strspn(s + 1, "0123456789abcdefABCDEF") != 6)
+        return kd_fail(err, KD_EUSAGE, "--background: expected white, black, 0 to 255 or #rrggbb, got '%s'", s);
+    const unsigned long rgb = strtoul(s + 1, NULL, 16);
+    for (int i = 0; i < 3; i++) colour[i] = (uint8_t)(rgb >> 8 * (2 - i));
+    return 0;
+}
+
+static int check(const struct args *a, kd_prep *p, kd_err *err)
+{
+    static const struct { const char *name; kd_filter filter; } filters[] = {
+        { "bicubic", KD_BICUBIC }, { "lanczos", KD_LANCZOS }, { "box", KD_BOX }, { "bilinear", KD_BILINEAR } };
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(a->resize, filters[i].name)) p->filter = filters[i].filter;
+    p->filter_name = a->resize;
+    p->crop = !strcmp(a->crop, "center");
+    p->channels = !strcmp(a->channels, "auto") ? 0 : *a->channels - '0';
+    p->labels = !strcmp(a->labels, "dir") ? KD_LABELS_DIR : !strcmp(a->labels, "none") ? KD_LABELS_NONE : KD_LABELS_AUTO;
+    p->skip = a->skip, p->limit = a->limit, p->strict = a->strict, p->report = a->report;
+    p->history = a->common.history;
+    if (a->size) KD_TRY(parse_size(a->size, &p->w, &p->h, err));
+    return parse_colour(a->background, p->background, err);
+}
+
+static void say(const char *line) { kd_say("%s", line); }
+
+static void show(const kd_prep_totals *t) { kd_status("%lld files, %lld images", (long long)t->files, (long long)t->images); }
+
+static void say_totals(const kd_prep_totals *t)
+{
+    char images[64] = "";
+    if (t->images != t->kept) snprintf(images, sizeof images, "; %lld images", (long long)t->images);
+    kd_say("%lld files: %lld kept (%lld changed), %lld skipped%s%s", (long long)t->files, (long long)t->kept, (long long)t->changed,
+           (long long)t->skipped, images, t->limited ? "; stopped at --limit" : "");
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = { .crop = "center", .resize = "bicubic", .background = "white", .channels = "auto", .labels = "auto", .limit = -1 };
+    kd_prep p = { .say = say, .progress = show };
+    kd_prep_totals totals = {0};
+    kd_out *out = NULL;
+    kd_err err = {0};
+    if (parse(&a, argc, argv, &err) || check(&a, &p, &err)) goto done;
+    kd_talk_init("kd-prep", a.common.quiet);
+    kd_catch_signals();
+    if (kd_out_open(&out, a.common.out, true, &err)) goto done;
+    if (kd_prep_run(&p, a.sources.n, a.sources.v, out, &totals, &err)) goto done;
+    if (kd_out_commit(out, &err)) goto done;
+    say_totals(&totals);
+done:
+    kd_status_clear();
+    kd_out_close(out);
+    kd_cli_free(&a.common);
+    return kd_tool_exit("kd-prep", &err);
+}
