@@ -2,6 +2,7 @@
 #include "base/opt.h"
 #include "base/talk.h"
 #include "data/prep.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,8 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_STR(0, "background", &a->background, "COLOUR", "behind transparency: white, black, 0 to 255, #rrggbb (default white)"),
         KD_OPT_CHOICE(0, "channels", &a->channels, "auto|1|3", "grey or colour (default auto: IDX 1, others 3)"),
         KD_OPT_CHOICE(0, "labels", &a->labels, "auto|dir|none", "from IDX and CIFAR-10, or folder names (default auto)"),
-        KD_OPT_INT(0, "skip", &a->skip, 0, INT64_MAX, "leave out the first N images"),
-        KD_OPT_INT('n', "limit", &a->limit, 1, INT64_MAX, "write at most N images (default all)"),
+        KD_OPT_INT(0, "skip", &a->skip, 0, INFINITY, "leave out the first N images"),
+        KD_OPT_INT('n', "limit", &a->limit, 1, INFINITY, "write at most N images (default all)"),
         KD_OPT_FLAG(0, "strict", &a->strict, "a file that is damaged or of no known kind is an error"),
         KD_OPT_STR(0, "report", &a->report, "FILE", "write a JSON line for each file: kept, changed, skipped, why"),
         KD_OPT_END };

@@ -26,6 +26,7 @@ int kd_grid_make(kd_grid *g, const uint8_t *image, int64_t n, int64_t h, int64_t
 {
     if (!cols)
         for (cols = 1; cols * cols < n;) cols++;
+    if (cols > n) cols = n;
     const int64_t rows = (n + cols - 1) / cols;
     *g = (kd_grid){ .h = side(rows, h, scale, pad), .w = side(cols, w, scale, pad), .c = c };
     if (g->h < 0 || g->w < 0)

@@ -29,21 +29,27 @@ static void give(png_structp png, png_bytep to, size_t n)
     in->at += n;
 }
 
+// A sample of 0..top in front of a background of 0..255, rounded. Inlined with a constant top: no division is left.
+static inline uint32_t mix(uint32_t v, uint32_t alpha, uint32_t behind, uint32_t top)
+{
+    if (alpha == top) return v;
+    return (uint32_t)(((uint64_t)alpha * v + (uint64_t)(top - alpha) * behind * (top / 255) + top / 2) / top);
+}
+
 // One row as libpng gives it (1 to 4 channels, 8 or 16 bits) to 8-bit grey or RGB on the background.
 static void convert_row(kd_picture *to, int64_t y, const uint8_t *row, int channels, int depth, const uint8_t background[3])
 {
-    const int colours = channels <= 2 ? 1 : 3, alpha = channels == 2 || channels == 4;
-    const uint32_t top = depth == 16 ? 65535 : 255;
-    const int size = depth / 8;
-    for (int64_t x = 0; x < to->w; x++, row += channels * size) {
+    const bool colour = channels >= 3, clear = channels == 2 || channels == 4;
+    uint8_t *out = to->p + y * to->w * to->c;
+    for (int64_t x = 0; x < to->w; x++, row += channels * depth / 8) {
         uint32_t v[4];
         for (int k = 0; k < channels; k++) v[k] = depth == 16 ? (uint32_t)row[2 * k] << 8 | row[2 * k + 1] : row[k];
-        const uint32_t a = alpha ? v[channels - 1] : top;
-        if (a != top) to->had_alpha = true;
+        const uint32_t top = depth == 16 ? 65535 : 255, alpha = clear ? v[channels - 1] : top;
+        if (alpha != top) to->had_alpha = true;
         for (int k = 0; k < to->c; k++) {
-            const uint64_t behind = background[k] * (top / 255);
-            const uint64_t mixed = ((uint64_t)a * v[colours == 1 ? 0 : k] + (top - a) * behind + top / 2) / top;
-            to->p[(y * to->w + x) * to->c + k] = (uint8_t)(depth == 16 ? (mixed + 128) / 257 : mixed);
+            const uint32_t sample = v[colour ? k : 0];
+            *out++ = (uint8_t)(depth == 16 ? (mix(sample, alpha, background[k], 65535) + 128) / 257
+                                           : mix(sample, alpha, background[k], 255));
         }
     }
 }

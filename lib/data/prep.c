@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 256, CHANGES = 8, BATCH_BYTES = 16 << 20, SHOWN = 20 };
+enum { BATCH = 256, CHANGES = 8, BATCH_BYTES = 16 << 20, BATCH_OUT = 64 << 20, SHOWN = 20 };
 
 /// An item and what became of its picture.
 struct job {
@@ -226,10 +226,18 @@ static void clear_batch(struct run *r)
     r->n = 0;
 }
 
-// Pictures whose size nobody asked for may be large: few at once then.
+// How many pictures are prepared at once: as many as fit BATCH_OUT bytes when finished. Before the first image without --size
+// nobody knows how large that is: few then. Two a thread in any case.
+static int64_t batch_pictures(const struct run *r)
+{
+    const int64_t h = r->p->h ? r->p->h : r->h, w = r->p->h ? r->p->w : r->w, few = 2 * kd_threads();
+    const int64_t most = h ? BATCH_OUT / (3 * h * w) : few;
+    return most > few ? most : few;
+}
+
 static int fill_batch(struct run *r, kd_err *err)
 {
-    const int most = r->p->h ? 8 * kd_threads() : 2 * kd_threads();
+    const int64_t most = batch_pictures(r);
     int pictures = 0;
     size_t bytes = 0;
     while (!r->end && r->n < BATCH && pictures < most && bytes < BATCH_BYTES) {
@@ -279,7 +287,7 @@ static int fail_empty(const struct run *r, int n, const char *const *sources, kd
 {
     if (r->good)
         return kd_fail(err, KD_EUSAGE, "--skip %lld leaves none of %lld pictures", (long long)r->p->skip, (long long)r->good);
-    return kd_fail(err, KD_EUSAGE, "%s%s: no pictures in %lld files", sources[0], n > 1 ? " and the other sources" : "",
+    return kd_fail(err, KD_EUSAGE, "%s%s: no pictures (files looked at: %lld)", sources[0], n > 1 ? " and the other sources" : "",
                    (long long)kd_report_totals(r->report)->files);
 }
 
@@ -295,6 +303,11 @@ int kd_prep_run(const kd_prep *p, int n, const char *const *sources, kd_out *out
     if (!code) code = run_batches(r, &limited, err);
     if (!code && !r->writer) code = fail_empty(r, n, sources, err);
     if (!code) code = kd_images_finish(r->writer, err);
+    if (r->shown > SHOWN && p->say) {
+        char line[80];
+        snprintf(line, sizeof line, "%lld more skipped: --report FILE names all", (long long)(r->shown - SHOWN));
+        p->say(line);
+    }
     if (r->report) {
         *totals = *kd_report_totals(r->report);
         totals->limited = limited;

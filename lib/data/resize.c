@@ -1,5 +1,5 @@
 // Resizing as Pillow's Image.resize computes it on 8-bit pixels, to the grey level: filters of finite support, stretched
-// when making smaller (so they average), weights as 22-bit integers, columns first, each pass rounded to 8 bits.
+// when making smaller (so they average), weights as 22-bit integers, one axis after the other, each rounded to 8 bits.
 #include "data/picture.h"
 #include "data/codec.h"
 #include "base/memory.h"
@@ -89,33 +89,38 @@ static uint8_t clip(int32_t sum)
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-// to [h, x->n, c] from rows of [w, c]
-static void resize_columns(uint8_t *to, const uint8_t *from, int64_t h, int64_t w, int c, const struct axis *x)
+/// Part of a picture: n rows from row y0, m columns from column x0. Pixels of a row are together, rows `stride` bytes apart.
+struct part { uint8_t *p; int64_t y0, x0, n, m, stride; };
+
+static void resize_columns(const struct part *to, const struct part *from, int c, const struct axis *x)
 {
-    for (int64_t y = 0; y < h; y++, from += w * c) {
+    for (int64_t y = 0; y < to->n; y++) {
+        const uint8_t *row = from->p + y * from->stride;
+        uint8_t *out = to->p + y * to->stride;
         for (int64_t i = 0; i < x->n; i++) {
             const int32_t *k = x->k + i * x->room;
             for (int ch = 0; ch < c; ch++) {
-                const uint8_t *p = from + x->first[i] * c + ch;
+                const uint8_t *p = row + (x->first[i] - from->x0) * c + ch;
                 int32_t sum = 1 << (BITS - 1);
                 for (int64_t t = 0; t < x->count[i]; t++) sum += p[t * c] * k[t];
-                *to++ = clip(sum);
+                *out++ = clip(sum);
             }
         }
     }
 }
 
-// to [y->n, row] from rows [.., row], of which the first is row number y0 of the picture. sum: [row]
-static void resize_rows(uint8_t *to, const uint8_t *from, int64_t y0, int64_t row, const struct axis *y, int32_t *sum)
+// sum: scratch, [columns * c]
+static void resize_rows(const struct part *to, const struct part *from, int c, const struct axis *y, int32_t *sum)
 {
-    for (int64_t i = 0; i < y->n; i++, to += row) {
-        for (int64_t x = 0; x < row; x++) sum[x] = 1 << (BITS - 1);
+    const int64_t n = to->m * c;
+    for (int64_t i = 0; i < y->n; i++) {
+        for (int64_t x = 0; x < n; x++) sum[x] = 1 << (BITS - 1);
         for (int64_t t = 0; t < y->count[i]; t++) {
-            const uint8_t *p = from + (y->first[i] - y0 + t) * row;
+            const uint8_t *p = from->p + (y->first[i] - from->y0 + t) * from->stride;
             const int32_t k = y->k[i * y->room + t];
-            for (int64_t x = 0; x < row; x++) sum[x] += p[x] * k;
+            for (int64_t x = 0; x < n; x++) sum[x] += p[x] * k;
         }
-        for (int64_t x = 0; x < row; x++) to[x] = clip(sum[x]);
+        for (int64_t x = 0; x < n; x++) to->p[i * to->stride + x] = clip(sum[x]);
     }
 }
 
@@ -124,19 +129,39 @@ static void resize_rows(uint8_t *to, const uint8_t *from, int64_t y0, int64_t ro
 /// A picture resized to full_h x full_w, of which only rows top.. and columns left.. (h x w) are computed.
 struct window { int64_t full_h, full_w, top, left, h, w; };
 
+// Which axis goes first matters to the last bit, as the pixels between the passes are rounded. Pillow 13 takes the rows first
+// when they become fewer by more than twice what the columns do (found by trying 12,000 sizes, all of which fit); Pillow 12 and
+// earlier always take the columns first, which is the same for pictures up to twice as high as wide that are cropped.
+static bool rows_first(const kd_picture *p, const struct window *v)
+{
+    return v->full_h < p->h && p->h - v->full_h > 2 * (p->w - v->full_w);
+}
+
+// The pixels of the source that an axis' outputs need: first and one past the last.
+static int64_t first_of(const struct axis *a) { return a->first[0]; }
+static int64_t end_of(const struct axis *a) { return a->first[a->n - 1] + a->count[a->n - 1]; }
+
 static int resize_both(kd_picture *p, const struct window *v, const struct axis *y, const struct axis *x, kd_err *err)
 {
-    const int64_t y0 = y->first[0], rows = y->first[y->n - 1] + y->count[y->n - 1] - y0;
+    const bool rows = rows_first(p, v);
+    const int64_t c = p->c, y0 = first_of(y), x0 = first_of(x), need_h = end_of(y) - y0, need_w = end_of(x) - x0;
     kd_picture mid = *p, to = *p;
-    KD_TRY(kd_picture_alloc(&mid, rows, v->w, p->c, err));
-    int32_t *sum = kd_alloc((size_t)(v->w * p->c) * sizeof *sum);
+    KD_TRY(kd_picture_alloc(&mid, rows ? v->h : need_h, rows ? need_w : v->w, p->c, err));
+    int32_t *sum = kd_alloc((size_t)(mid.w * c) * sizeof *sum);
     int code = sum ? kd_picture_alloc(&to, v->h, v->w, p->c, err) : kd_fail_memory(err, "resizing a picture");
     if (!code) {
-        const uint8_t *from = p->p + y0 * p->w * p->c;
-        // A side that keeps its length has weights of exactly one tap (filters are 1 at 0, 0 at whole numbers), so
-        // running the pass copies: no special case.
-        resize_columns(mid.p, from, rows, p->w, p->c, x);
-        resize_rows(to.p, mid.p, y0, v->w * p->c, y, sum);
+        // A side that keeps its length has weights of exactly one tap (filters are 1 at 0, 0 at other whole numbers), so
+        // running its pass copies: no special case.
+        const struct part source = { p->p + (y0 * p->w + x0) * c, y0, x0, need_h, need_w, p->w * c };
+        const struct part between = { mid.p, rows ? 0 : y0, rows ? x0 : 0, mid.h, mid.w, mid.w * c };
+        const struct part result = { to.p, 0, 0, v->h, v->w, v->w * c };
+        if (rows) {
+            resize_rows(&between, &source, p->c, y, sum);
+            resize_columns(&result, &between, p->c, x);
+        } else {
+            resize_columns(&between, &source, p->c, x);
+            resize_rows(&result, &between, p->c, y, sum);
+        }
         kd_picture_free(p);
         *p = to;
     }

@@ -343,8 +343,8 @@ static void messages(void **state)
     OK(kd_read_file(IMAGES "odd_32x33.png", 1 << 20, &bytes, &n, E));
     uint8_t *b = bytes;
     SAYS("PNG: the file ends too early", b, n / 2);
-    b[60] ^= 1;
-    SAYS("PNG: IDAT: CRC error", b, n);
+    b[18] ^= 1;
+    SAYS("PNG: IHDR: CRC error", b, n);
     free(bytes);
     OK(kd_read_file(IMAGES "jpeg444_47x53.jpg", 1 << 20, &bytes, &n, E));
     SAYS("JPEG: Premature end of JPEG file", bytes, n / 2);

@@ -85,13 +85,13 @@ static void golden_stretch(void **state)
         const kd_tensor *want = &more->t[i];
         if (sscanf(want->name, "%60[a-z0-9_].png.%15[a-z].%dx%d", stem, filter, &w, &h) != 4) continue;
         snprintf(rgb, sizeof rgb, "%s.png.rgb", stem);
-        kd_picture p = picture_of(kd_frame_get(prep, rgb));
+        kd_picture p = picture_of(kd_frame_get(strcmp(stem, "tall_18x91") ? prep : more, rgb));
         OK(kd_picture_fit(&p, h, w, filter_of(filter), false, E));
         assert_same(&p, want);
         kd_picture_free(&p);
         n++;
     }
-    assert_int_equal(n, 48);
+    assert_int_equal(n, 64);
 }
 
 // Grey is resized as each channel of colour is.

@@ -4,7 +4,7 @@ mkdir imgs
 cp $i/odd_32x33.png imgs/a_good.png
 head -c 1000 $i/disc_70x91.png >imgs/cut.png
 head -c 1000 $i/jpeg444_47x53.jpg >imgs/cut.jpg
-{ head -c 300 $i/odd_32x33.png; printf X; tail -c +302 $i/odd_32x33.png; } >imgs/flipped.png
+{ head -c 18 $i/odd_32x33.png; printf X; tail -c +20 $i/odd_32x33.png; } >imgs/flipped.png
 : >imgs/empty.png
 echo '<html>404</html>' >imgs/page.jpg
 cp $i/bmp_39x33.bmp imgs/old.bmp
