@@ -1,0 +1,72 @@
+#include "tests/op/test.h"
+
+static const int64_t cases[][8] = { /* N, H, W, heads, d, kind, kernel or window, shift */
+    { 1, 1, 1, 1, 8, KD_ATTN_GLOBAL, 0, 0 },
+    { 2, 3, 5, 3, 8, KD_ATTN_GLOBAL, 0, 0 },
+    { 1, 9, 15, 1, 40, KD_ATTN_GLOBAL, 0, 0 },         // more than a block of keys, odd head
+    { 1, 7, 10, 2, 64, KD_ATTN_GLOBAL, 0, 0 },
+    { 1, 7, 7, 2, 8, KD_ATTN_NEIGHBORHOOD, 7, 0 },     // kernel as large as the grid
+    { 2, 6, 9, 1, 8, KD_ATTN_NEIGHBORHOOD, 3, 0 },
+    { 1, 8, 5, 2, 24, KD_ATTN_NEIGHBORHOOD, 5, 0 },
+    { 1, 14, 13, 1, 32, KD_ATTN_NEIGHBORHOOD, 7, 0 },
+    { 2, 2, 3, 1, 8, KD_ATTN_NEIGHBORHOOD, 1, 0 },     // sees itself alone
+    { 1, 8, 8, 2, 8, KD_ATTN_WINDOW, 4, 0 },
+    { 2, 8, 8, 1, 8, KD_ATTN_WINDOW, 4, 2 },
+    { 1, 4, 8, 2, 16, KD_ATTN_WINDOW, 4, 2 },          // one row of windows is first and last
+    { 1, 6, 6, 1, 8, KD_ATTN_WINDOW, 3, 1 },
+    { 1, 16, 8, 1, 64, KD_ATTN_WINDOW, 8, 4 },
+    { 1, 3, 3, 1, 8, KD_ATTN_WINDOW, 3, 1 } };
+
+static kd_val *build(t_build *b)
+{
+    const int64_t *c = b->c;
+    kd_val *qkv = t_input(b, T_IMAGES, KD_SHAPE(c[0], c[1], c[2], 3 * c[3] * c[4]), NORMAL(.1, 1.5 / pow((double)c[4], .25)));
+    return kd_attention(b->g, qkv, (kd_attn){ (kd_attn_kind)c[5], c[3], c[6], c[7] });
+}
+
+static int64_t start(int64_t i, int64_t kernel, int64_t n)          // of a token's neighborhood
+{
+    const int64_t s = i - kernel / 2;
+    return s < 0 ? 0 : s > n - kernel ? n - kernel : s;
+}
+
+/// Does token (y, x) see token (v, u)? For windows both are taken to the grid rolled by +shift.
+static bool sees(const int64_t *c, int64_t y, int64_t x, int64_t v, int64_t u)
+{
+    const int64_t h = c[1], w = c[2], k = c[6], s = c[7];
+    if (c[5] == KD_ATTN_GLOBAL) return true;
+    if (c[5] == KD_ATTN_NEIGHBORHOOD) {
+        const int64_t dy = v - start(y, k, h), dx = u - start(x, k, w);
+        return dy >= 0 && dy < k && dx >= 0 && dx < k;
+    }
+    y = (y + s) % h, v = (v + s) % h, x = (x + s) % w, u = (u + s) % w;
+    if (y / k != v / k || x / k != u / k) return false;
+    return (y / k || (y < s) == (v < s)) && (x / k || (x < s) == (u < s));
+}
+
+static void token(const t_ref *r, int64_t n, int64_t y, int64_t x, int64_t head)
+{
+    const int64_t *c = r->c, h = c[1], w = c[2], d = c[4], all = c[3] * d;
+    const double *qkv = r->in[0] + n * h * w * 3 * all + head * d, *q = qkv + (y * w + x) * 3 * all;
+    double p[256], sum = 0, *to = r->y + ((n * h + y) * w + x) * all + head * d;
+    for (int64_t t = 0; t < h * w; t++) {
+        double s = 0;
+        for (int64_t i = 0; i < d; i++) s += q[i] * qkv[t * 3 * all + all + i];
+        p[t] = sees(c, y, x, t / w, t % w) ? exp(s) : 0;
+        sum += p[t];
+    }
+    memset(to, 0, (size_t)d * sizeof *to);
+    for (int64_t t = 0; t < h * w; t++)
+        for (int64_t i = 0; p[t] != 0 && i < d; i++) to[i] += p[t] / sum * qkv[t * 3 * all + 2 * all + i];
+}
+
+static void ref(const t_ref *r)
+{
+    const int64_t *c = r->c;
+    for (int64_t n = 0; n < c[0]; n++)
+        for (int64_t y = 0; y < c[1]; y++)
+            for (int64_t x = 0; x < c[2]; x++)
+                for (int64_t head = 0; head < c[3]; head++) token(r, n, y, x, head);
+}
+
+KD_TEST_OP(attention, cases, .build = build, .ref = ref)
