@@ -1,7 +1,8 @@
 #include "tests/op/test.h"
 #include "base/random.h"
 
-static const int64_t cases[][3] = { /* N, elements, 1000 p */ { 1, 1, 500 }, { 3, 17, 100 }, { 2, 5003, 250 }, { 2, 64, 999 }, { 2, 130, 1 } };
+static const int64_t cases[][3] = { /* N, elements, 1000 p */
+    { 1, 1, 500 }, { 3, 17, 100 }, { 2, 5003, 250 }, { 2, 64, 999 }, { 2, 130, 1 } };
 
 static kd_val *build(t_build *b)
 {

@@ -37,8 +37,9 @@ void t_close(t_run *t, const char *what, const float *got, const double *want, i
         if (!(e <= worst)) worst = e, at = i;
         if (isnan(e)) break;
     }
-    t_check(t, n == 0 || worst <= tol * largest + 1e-30, "%s: element %lld: %.9g, expected %.9g (error %.2g of the largest, %.2g allowed)", what,
-            (long long)at, (double)got[at], want[at], worst / largest, tol);
+    t_check(t, n == 0 || worst <= tol * largest + 1e-30,
+            "%s: element %lld: %.9g, expected %.9g (error %.2g of the largest, %.2g allowed)", what, (long long)at,
+            (double)got[at], want[at], worst / largest, tol);
 }
 
 // Inputs -------------------------------------------------------------------------------------------------------------
@@ -50,11 +51,8 @@ kd_val *t_input(t_build *b, int flags, kd_shape shape, t_dist dist)
     snprintf(name, sizeof name, "in%d", k);
     b->leaf[k] = b->val[k] = kd_input(b->g, name, dist.below ? KD_I64 : KD_F32, shape);
     b->flags[k] = flags, b->dist[k] = dist;
-    if (b->in_place && !dist.below) {                               // x + 0 is a result, and may be written over
-        float *zero = kd_alloc((size_t)kd_count(b->leaf[k]) * sizeof *zero + 1);
-        b->val[k] = kd_add(b->g, b->leaf[k], kd_const(b->g, "zero", shape, zero));
-        kd_free(zero);
-    }
+    if (b->in_place && !dist.below)                                 // x + 0 is a result, and may be written over
+        b->val[k] = kd_add(b->g, b->leaf[k], kd_const(b->g, "zero", shape, NULL));
     return b->val[k];
 }
 
@@ -130,7 +128,8 @@ static int run_twice(t_run *t, outcome *o, kd_program *p, kd_val *dy_in, int n_o
     }
     KD_TRY(kd_program_run(p, &run, err));
     for (int k = 0; k < n_out; k++) {
-        t_check(t, !memcmp(first[k], out[k]->data, (size_t)out[k]->n * sizeof(float)), "output %d: a second run gives other bits", k);
+        const bool same = !memcmp(first[k], out[k]->data, (size_t)out[k]->n * sizeof(float));
+        t_check(t, same, "output %d: a second run gives other bits", k);
         t_check(t, guards_whole(out[k]), "output %d: bytes outside of it were written", k);
         kd_free(first[k]);
     }
@@ -167,7 +166,9 @@ static int evaluate(t_run *t, const int64_t *c, bool in_place, int threads, outc
         if (!dx[i] || dx[i] == dy) continue;
         o->dx[input[i]] = result_new(o->count[input[i]]);
         // Two inputs may have one value as their gradient (add): then it is bound once and copied below.
-        if (!dx[i]->bound) kd_bind(dx[i], o->dx[input[i]].data), outs[n_out] = dx[i], res[n_out++] = &o->dx[input[i]];
+        if (dx[i]->bound) continue;
+        kd_bind(dx[i], o->dx[input[i]].data);
+        outs[n_out] = dx[i], res[n_out++] = &o->dx[input[i]];
     }
     kd_program *p = NULL;
     KD_TRY(kd_program_new(&p, o->b.g, t->be, outs, n_out, err));
@@ -194,8 +195,9 @@ static void compare(t_run *t, const outcome *base, const outcome *o, const char 
         if (images) n /= images;
         int64_t i = 0;
         while (i < n && !memcmp(a->data + i, b->data + i, sizeof(float))) i++;
-        t_check(t, i == n, "%s: %s%d element %lld has other bits: %.9g and %.9g", what, k < 0 ? "output " : "gradient of input ", k < 0 ? 0 : k,
-                (long long)i, i < n ? (double)a->data[i] : 0, i < n ? (double)b->data[i] : 0);
+        t_check(t, i == n, "%s: %s%d element %lld has other bits: %.9g and %.9g", what,
+                k < 0 ? "output " : "gradient of input ", k < 0 ? 0 : k, (long long)i, i < n ? (double)a->data[i] : 0,
+                i < n ? (double)b->data[i] : 0);
     }
 }
 
@@ -224,8 +226,9 @@ static void check_gradient(t_run *t, const outcome *o, t_ref *r, int k, double *
         x[i] = keep - h;
         const double slope = (up - value(op, r, o)) / (2 * h);
         x[i] = keep;
-        t_check(t, fabs(slope - dx[i]) <= tol * fmax(largest, fabs(slope)) + 1e-7, "gradient of input %d: element %lld: %.9g, expected %.9g (largest %.3g)",
-                k, (long long)i, (double)dx[i], slope, largest);
+        t_check(t, fabs(slope - dx[i]) <= tol * fmax(largest, fabs(slope)) + 1e-7,
+                "gradient of input %d: element %lld: %.9g, expected %.9g (largest %.3g)", k, (long long)i, (double)dx[i],
+                slope, largest);
     }
     float *v = numbers(50 + k, NORMAL(0, 1), n);
     for (int64_t i = 0; i < n; i++) along += (double)dx[i] * v[i], size += fabs((double)dx[i] * v[i]), x[i] += h * v[i];
@@ -233,7 +236,8 @@ static void check_gradient(t_run *t, const outcome *o, t_ref *r, int k, double *
     for (int64_t i = 0; i < n; i++) x[i] -= 2 * h * v[i];
     const double slope = (up - value(op, r, o)) / (2 * h);
     for (int64_t i = 0; i < n; i++) x[i] += h * v[i];
-    t_check(t, fabs(slope - along) <= tol * size + 1e-6 * fabs(slope) + 1e-7, "gradient of input %d along a direction: %.9g, expected %.9g", k, along, slope);
+    t_check(t, fabs(slope - along) <= tol * size + 1e-6 * fabs(slope) + 1e-7,
+            "gradient of input %d along a direction: %.9g, expected %.9g", k, along, slope);
     kd_free(v);
 }
 
@@ -265,18 +269,23 @@ static int run_case(t_run *t, const int64_t *c, kd_err *err)
     static const struct { bool in_place; int threads; const char *what; } ways[] = {
         { false, 1, "one thread" }, { true, 3, "in place, 3 threads" }, { false, 8, "8 threads" } };
     for (int i = 0; i < 3 && !rc; i++) {
-        if (!(rc = evaluate(t, c, ways[i].in_place, ways[i].threads, &other, err))) compare(t, &base, &other, ways[i].what, 0);
+        rc = evaluate(t, c, ways[i].in_place, ways[i].threads, &other, err);
+        if (!rc) compare(t, &base, &other, ways[i].what, 0);
         outcome_free(&other);
     }
     memcpy(more, c, (size_t)t->test->width * sizeof *c);
     more[0] += 2;
-    if (!rc && !(rc = evaluate(t, more, false, 2, &other, err))) compare(t, &base, &other, "two more images", c[0]);
-    if (!rc) outcome_free(&other);
+    if (!rc) {
+        rc = evaluate(t, more, false, 2, &other, err);
+        if (!rc) compare(t, &base, &other, "two more images", c[0]);
+        outcome_free(&other);
+    }
     outcome_free(&base);
     return rc;
 }
 
-int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *data, int n_in, kd_val *const *out, float *const *to, int n_out)
+int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *data, int n_in, kd_val *const *out,
+                float *const *to, int n_out)
 {
     const kd_run run = { T_SEED, T_STEP };
     kd_err err = { 0 };
@@ -309,7 +318,8 @@ static void run_one(const t_test *test, int number, const char *cpu)
         passed++;
         return;
     }
-    printf("FAIL %s case %d (%s): %s\n     again: build/test-op %s --case=%d --cpu=%s\n", test->name, number, cpu, t.line, test->name, number, cpu);
+    printf("FAIL %s case %d (%s): %s\n     again: build/test-op %s --case=%d --cpu=%s\n", test->name, number, cpu, t.line,
+           test->name, number, cpu);
     failed++;
 }
 
@@ -325,7 +335,8 @@ int main(int argc, char **argv)
     for (const t_test *test = tests; test; test = test->next)
         for (int k = 0; k < test->n; k++)
             for (int s = 0; s < n; s++) {
-                if ((name && strcmp(name, test->name)) || (only >= 0 && only != k) || (cpu && strcmp(cpu, sets[s]))) continue;
+                if (name && strcmp(name, test->name)) continue;
+                if ((only >= 0 && only != k) || (cpu && strcmp(cpu, sets[s]))) continue;
                 setenv("KD_CPU", sets[s], 1);
                 run_one(test, k, sets[s]);
             }

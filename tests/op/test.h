@@ -73,8 +73,9 @@ void t_check(t_run *t, bool ok, const char *fmt, ...) __attribute__((format(prin
 /// Failed if an element of got is further than tol * max|want| from want.
 void t_close(t_run *t, const char *what, const float *got, const double *want, int64_t n, double tol);
 
-/// Runs a graph's outputs once on t's backend with inputs given by name order; results into out[k] (caller's, F32).
-int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *data, int n_in, kd_val *const *out, float *const *to, int n_out);
+/// Runs a graph once on t's backend, data[k] in input in[k]; out[k]'s F32 values to the caller's to[k]. Frees the graph.
+int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *data, int n_in, kd_val *const *out,
+                float *const *to, int n_out);
 
 #define T_REGISTER(id) __attribute__((constructor)) static void t_register_##id(void) { t_register(&t_test_##id); }
 #define KD_TEST_OP(id, list, ...) \
