@@ -159,8 +159,12 @@ static char *first_difference(const json_t *a, const json_t *b)
 
 char *kd_config_model_difference(const kd_config *a, const kd_config *b)
 {
-    json_t *ja = json_loads(a->json, 0, NULL), *jb = json_loads(b->json, 0, NULL);
-    char *text = first_difference(ja, jb);
+    json_t *ja = NULL, *jb = NULL;
+    char *text = NULL;
+    kd_err err = {0};
+    if (!kd_json_parse(&ja, a->path, KD_EFAIL, a->json, strlen(a->json), &err) &&
+        !kd_json_parse(&jb, b->path, KD_EFAIL, b->json, strlen(b->json), &err))
+        text = first_difference(ja, jb);
     json_decref(ja);
     json_decref(jb);
     return text;

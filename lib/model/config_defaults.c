@@ -78,10 +78,13 @@ static int derive(json_t *model, const char *file, kd_err *err)
 
 int kd_config_fill(json_t **filled, const kd_json *user, kd_err *err)
 {
-    json_t *all = json_loads(defaults, 0, NULL), *own = json_deep_copy(user->v);
+    json_t *all, *own;
     int64_t width[KD_MAX_LEVELS], mapping_width;
     size_t levels;
-    int code = all && own && !json_object_update_recursive(all, own) ? 0 : kd_fail_memory(err, user->file);
+    *filled = NULL;
+    KD_TRY(kd_json_parse(&all, "defaults", KD_EFAIL, defaults, sizeof defaults - 1, err));
+    own = json_deep_copy(user->v);
+    int code = own && !json_object_update_recursive(all, own) ? 0 : kd_fail_memory(err, user->file);
     json_decref(own);
     if (code)
         goto done;
