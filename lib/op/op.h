@@ -85,7 +85,7 @@ void kd_block_end(kd_graph *g);
 
 kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);     // uploaded before each run
 kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape);                     // F32, bound with kd_bind; one a name
-kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values); // copied (NULL: zeros, or write to ->host); uploaded once
+kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values); // NULL: zeros, or write to ->host
 
 /// The gradient of sum(y * dy) with respect to each wrt[i], as values dx[i] (NULL if y does not depend on it).
 /// dy has y's shape. May be called once a graph.
