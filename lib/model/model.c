@@ -4,6 +4,7 @@
 #include "formats/model.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,25 +71,33 @@ done:
 
 // Files ------------------------------------------------------------------------------------------------------------
 
-/// A growing list of names for a message, of which the first few are said: "a, b, c and 17 more".
-typedef struct names { int n; char text[160]; } names;
+/// Names for a message, of which the first few are said: "4 missing: a, b, c and 1 more".
+typedef struct names { int n; char text[280]; } names;
 enum { SHOWN = 3 };
+
+static void append(char *buf, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *buf, size_t room, const char *fmt, ...)
+{
+    const size_t used = strlen(buf);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(buf + used, room - used, fmt, ap);
+    va_end(ap);
+}
 
 static void add(names *list, const char *name)
 {
-    const size_t used = strlen(list->text);
     if (list->n++ < SHOWN)
-        snprintf(list->text + used, sizeof list->text - used, "%s%.64s", used ? ", " : "", name);
+        append(list->text, sizeof list->text, "%s%.90s", list->n > 1 ? ", " : "", name);
 }
 
 static void say(char *buf, size_t room, const names *list, const char *what)
 {
-    const size_t used = strlen(buf);
     if (!list->n)
         return;
-    int n = snprintf(buf + used, room - used, "%s%d %s: %s", used ? "; " : "", list->n, what, list->text);
+    append(buf, room, "%s%d %s: %s", *buf ? "; " : "", list->n, what, list->text);
     if (list->n > SHOWN)
-        snprintf(buf + used + n, room - used - n, " and %d more", list->n - SHOWN);
+        append(buf, room, " and %d more", list->n - SHOWN);
 }
 
 static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }
@@ -100,14 +109,14 @@ static int check_tensors(const kd_params *ps, const kd_frame *f, const char *fil
     for (int i = 0; i < ps->n; i++) {
         const kd_param_info *p = &ps->p[i];
         const kd_tensor *t = kd_frame_get(f, p->name);
-        char line[128], have[48], want[48];
+        char line[160], have[48], want[48];
         if (!t) {
             add(&missing, p->name);
         } else if (!is_float(t->dtype)) {
             snprintf(line, sizeof line, "%.64s is %s", p->name, kd_dtype_name(t->dtype));
             add(&misshapen, line);
         } else if (!kd_shape_same(&t->shape, &p->shape)) {
-            snprintf(line, sizeof line, "%.40s %s, not %s", p->name, kd_shape_str(have, sizeof have, &t->shape),
+            snprintf(line, sizeof line, "%.48s %s, not %s", p->name, kd_shape_str(have, sizeof have, &t->shape),
                      kd_shape_str(want, sizeof want, &p->shape));
             add(&misshapen, line);
         }
@@ -115,7 +124,7 @@ static int check_tensors(const kd_params *ps, const kd_frame *f, const char *fil
     for (int i = 0; i < f->n; i++)
         if (!kd_params_find(ps, f->t[i].name))
             add(&unknown, f->t[i].name);
-    char text[640] = "";
+    char text[880] = "";
     say(text, sizeof text, &missing, "missing");
     say(text, sizeof text, &unknown, "unknown");
     say(text, sizeof text, &misshapen, "of another shape or type");
