@@ -24,8 +24,8 @@ static void tile(void *arg, int64_t t, int thread)
         uint32_t w[4][LANES];
         float keep[4 * LANES];
         philox_lanes(w, &rng, (uint32_t)(i / 4));
-        for (int k = 0; k < 4; k++)
-            for (int l = 0; l < LANES; l++) keep[4 * l + k] = w[k][l] >> 8 < j->limit ? 0 : j->scale;
+        for (int l = 0; l < LANES; l++)
+            for (int k = 0; k < 4; k++) keep[4 * l + k] = w[k][l] >> 8 < j->limit ? 0 : j->scale;
         const int64_t n = p.end - i < 4 * LANES ? p.end - i : 4 * LANES;
 #pragma GCC ivdep
         for (int64_t k = 0; k < n; k++) y[i + k] = x[i + k] * keep[k];

@@ -22,7 +22,7 @@ static job job_of(const kd_val *qkv, const kd_val *scale, const kd_val *rope)
     return j;
 }
 
-static void turn(float *y, const float *x, const float *rope, float k, int64_t d)
+static inline void turn(float *y, const float *x, const float *rope, float k, int64_t d)
 {
     const int64_t q = d / 4;
 #pragma GCC ivdep

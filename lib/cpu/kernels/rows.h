@@ -30,35 +30,36 @@ typedef float f16u __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float f8u __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double d8 __attribute__((vector_size(64)));
 
-static inline float fold16(float *v)
-{
-    for (int h = 8; h; h /= 2)
-        for (int i = 0; i < h; i++) v[i] += v[i + h];
-    return v[0];
-}
-
 #define LOAD(p) (*(const f16u *)(p))
+typedef float f8 __attribute__((vector_size(32)));
+typedef float f4 __attribute__((vector_size(16)));
+
+/// Sum of the lanes, in halves. A macro's worth of code: a vector is not passed by value.
+static inline float fold(const f16 *v)
+{
+    const f8 a = __builtin_shufflevector(*v, *v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(*v, *v, 8, 9, 10, 11, 12, 13, 14, 15);
+    const f4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+    return (b[0] + b[2]) + (b[1] + b[3]);
+}
 
 static inline float dot(const float *a, const float *b, int64_t n)
 {
     f16 acc = { 0 };
-    float lane[16];
+    float tail = 0;
     int64_t i = 0;
     for (; i + 16 <= n; i += 16) acc += LOAD(a + i) * LOAD(b + i);
-    memcpy(lane, &acc, sizeof lane);
-    for (int k = 0; i < n; i++, k++) lane[k] += a[i] * b[i];
-    return fold16(lane);
+    for (; i < n; i++) tail += a[i] * b[i];
+    return fold(&acc) + tail;
 }
 
 /// Sum of a b (s + offset)
 static inline float dot3(const float *a, const float *b, const float *s, float offset, int64_t n)
 {
     f16 acc = { 0 };
-    float lane[16];
+    float tail = 0;
     int64_t i = 0;
     for (; i + 16 <= n; i += 16) acc += LOAD(a + i) * LOAD(b + i) * (LOAD(s + i) + offset);
-    memcpy(lane, &acc, sizeof lane);
-    for (int k = 0; i < n; i++, k++) lane[k] += a[i] * b[i] * (s[i] + offset);
-    return fold16(lane);
+    for (; i < n; i++) tail += a[i] * b[i] * (s[i] + offset);
+    return fold(&acc) + tail;
 }
 #endif
