@@ -120,22 +120,25 @@ static int check_alike(const kd_images_reader *r, kd_err *err)
     return 0;
 }
 
+static int check_next(kd_images_reader *r, int64_t before, kd_err *err)
+{
+    const bool first_of_record = !r->open_record;
+    KD_TRY(kd_frame_want(r->frame, kd_in_name(r->in), "images/1", true, err));
+    KD_TRY(check_order(r, before, err));
+    return check_frame(r, first_of_record, err);
+}
+
 // Reads the next frame and checks all but its likeness to the first record's; frame NULL at a good end.
 static int next_frame(kd_images_reader *r, kd_err *err)
 {
     kd_frame_free(r->frame);
     r->frame = NULL;
     const int64_t before = r->part;
-    const bool first_of_record = !r->open_record;
     KD_TRY(kd_safetensors_read(r->in, &r->frame, err));
     if (!r->frame && r->open_record)
         return kd_fail(err, KD_EFORMAT, "%s: stream ends after image %" PRId64 " without its end mark: the program before it failed",
                        kd_in_name(r->in), r->seen);
-    if (!r->frame)
-        return 0;
-    KD_TRY(kd_frame_want(r->frame, kd_in_name(r->in), "images/1", true, err));
-    KD_TRY(check_order(r, before, err));
-    return check_frame(r, first_of_record, err);
+    return r->frame ? check_next(r, before, err) : 0;
 }
 
 // The reader ---------------------------------------------------------------------------------------------------
@@ -162,27 +165,45 @@ int kd_images_copy_meta(kd_frame **to, const kd_frame *from, kd_err *err)
 
 static int first_frame(kd_images_reader *r, kd_err *err)
 {
-    KD_TRY(next_frame(r, err));
     if (!r->frame)
         return kd_fail(err, KD_EFORMAT, "%s: empty: not even an end mark", kd_in_name(r->in));
+    KD_TRY(check_next(r, -1, err));
     const kd_tensor *t = kd_frame_get(r->frame, "image");
     r->info = (kd_images_info){ .h = t->shape.d[1], .w = t->shape.d[2], .c = t->shape.d[3], .dtype = t->dtype,
                                 .has_label = r->labels, .has_index = r->index, .has_seed = r->seed, .has_calls = r->calls };
     return kd_images_copy_meta(&r->info.meta, r->frame, err);
 }
 
-int kd_images_open(kd_images_reader **out, const char *path, kd_err *err)
+int kd_images_continue(kd_images_reader **out, kd_in *in, kd_frame *first, kd_err *err)
 {
     *out = NULL;
     kd_images_reader *r = kd_alloc(sizeof *r);
-    if (!r)
-        return kd_fail_memory(err, path);
-    if (kd_in_open(&r->in, path, err) || first_frame(r, err)) {
-        kd_images_close(r);
+    if (!r) {
+        kd_fail_memory(err, kd_in_name(in));
+        kd_in_close(in);
+        kd_frame_free(first);
         return err->code;
     }
-    *out = r;
-    return 0;
+    r->in = in;
+    r->frame = first;
+    if (first_frame(r, err))
+        kd_images_close(r);
+    else
+        *out = r;
+    return err->code;
+}
+
+int kd_images_open(kd_images_reader **out, const char *path, kd_err *err)
+{
+    kd_in *in;
+    kd_frame *first;
+    *out = NULL;
+    KD_TRY(kd_in_open(&in, path, err));
+    if (kd_safetensors_read(in, &first, err)) {
+        kd_in_close(in);
+        return err->code;
+    }
+    return kd_images_continue(out, in, first, err);
 }
 
 const kd_images_info *kd_images_info_of(const kd_images_reader *r) { return &r->info; }

@@ -27,6 +27,8 @@ typedef struct kd_images_reader kd_images_reader;
 /// ("stdin: stream ends after image 128 without its end mark: the program before it failed").
 /// An empty input (no byte) is KD_EFORMAT too.
 int kd_images_open(kd_images_reader **r, const char *path, kd_err *err);
+/// The same for a stream of which one frame was read already, to see what it is: takes both, also when it fails.
+int kd_images_continue(kd_images_reader **r, kd_in *in, kd_frame *first, kd_err *err);
 const kd_images_info *kd_images_info_of(const kd_images_reader *r);
 /// The next run of images (one frame), valid until the next call; n = 0 at the end mark of the last record.
 int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err);

@@ -121,17 +121,17 @@ static int read_data(kd_in *in, kd_frame *f, kd_keep_fn keep, void *arg, kd_hash
     return 0;
 }
 
-// A file that another program changed may still carry our key: its sum then cannot match, and saying so is right. A key
-// whose value we cannot find as we write it comes from elsewhere and is left alone.
+// A file that another program changed may still carry our key: its sum then cannot match, and saying so is right.
 static int verify(const char *file, const kd_frame *f, char *text, uint64_t n, kd_hash *hash, kd_err *err)
 {
-    char *at = kd_header_checksum(text, n);
     const char *want = kd_frame_meta(f, "kd_xxh3");
-    if (!at || !want)
+    if (!want)
         return 0;
+    char *at = kd_header_checksum(text, n), got[17];
+    if (!at)
+        return kd_fail(err, KD_EFORMAT, "%s: kd_xxh3: expected sixteen hexadecimal digits, got \"%.20s\"", file, want);
     memset(at, '0', 16);
     kd_hash_add(hash, text, n);
-    char got[17];
     snprintf(got, sizeof got, "%016" PRIx64, kd_hash_get(hash));
     if (strcmp(got, want))
         return kd_fail(err, KD_EFORMAT, "%s: checksum is %s, expected %.16s: the file was damaged or changed", file, got, want);

@@ -168,14 +168,29 @@ done:
     return err->code;
 }
 
+static char *skip_space(char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+        p++;
+    return p;
+}
+
 char *kd_header_checksum(char *text, size_t n)
 {
-    static const char key[] = "\"kd_xxh3\":\"";
-    char *p = memmem(text, n, key, sizeof key - 1);
-    if (!p)
-        return NULL;
-    p += sizeof key - 1;
-    return text + n - p > 16 && p[16] == '"' && strspn(p, "0123456789abcdef") == 16 ? p : NULL;
+    static const char key[] = "\"kd_xxh3\"";
+    char *end = text + n;
+    for (char *p = text; (p = memmem(p, (size_t)(end - p), key, sizeof key - 1));) {
+        p = skip_space(p + sizeof key - 1, end);
+        if (p == end || *p++ != ':')
+            continue;
+        p = skip_space(p, end);
+        int digits = 0;
+        while (digits < 16 && end - p > 1 + digits && p[1 + digits] && strchr("0123456789abcdef", p[1 + digits]))
+            digits++;
+        if (digits == 16 && end - p > 17 && *p == '"' && p[17] == '"')
+            return p + 1;
+    }
+    return NULL;
 }
 
 // Writing ------------------------------------------------------------------------------------------------------

@@ -3,21 +3,75 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Jansson allocates by malloc itself: where its parser's memory runs out (2.14) it shortens strings or crashes, so there is
-// no use in tests that fail its allocations.
+// Jansson's parser does not survive a failed allocation: it goes on with a shortened string, or asserts. So when memory
+// runs out in it we jump out of it, and free what it had allocated: `live` lists that while a parse runs. Only then do its
+// allocations count for the KD_FAIL_ALLOC test hook.
+static _Thread_local struct { jmp_buf out; bool on; void **live; size_t n, room; } parse;
+
+static bool remember(void *p)
+{
+    if (parse.n == parse.room) {
+        const size_t room = parse.room ? 2 * parse.room : 256;
+        void **live = realloc(parse.live, room * sizeof *live);
+        if (!live)
+            return false;
+        parse.live = live;
+        parse.room = room;
+    }
+    parse.live[parse.n++] = p;
+    return true;
+}
+
+static void *allocate(size_t n)
+{
+    void *p = parse.on ? kd_realloc(NULL, n) : malloc(n);
+    if (!parse.on || (p && remember(p)))
+        return p;
+    free(p);
+    longjmp(parse.out, 1);
+}
+
+// What is freed while parsing is mostly what came last.
+static void release(void *p)
+{
+    for (size_t i = parse.on && p ? parse.n : 0; i-- > 0;)
+        if (parse.live[i] == p) {
+            parse.live[i] = parse.live[--parse.n];
+            break;
+        }
+    free(p);
+}
+
+static void end_parse(bool keep)
+{
+    parse.on = false;
+    while (!keep && parse.n > 0)
+        free(parse.live[--parse.n]);
+    free(parse.live);
+    parse.live = NULL;
+    parse.n = parse.room = 0;
+}
+
 int kd_json_parse(json_t **root, const char *file, int code, const char *text, size_t n, kd_err *err)
 {
     json_error_t e;
+    *root = NULL;
+    json_set_alloc_funcs(allocate, release);
+    if (setjmp(parse.out)) {
+        end_parse(false);
+        return kd_fail_memory(err, file);
+    }
+    parse.on = true;
     *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    end_parse(true);
     if (*root)
         return 0;
-    if (json_error_code(&e) == json_error_out_of_memory)
-        return kd_fail_memory(err, file);
     return kd_fail(err, code, "%s: not valid JSON: line %d, column %d: %s", file, e.line, e.column, e.text);
 }
 
@@ -181,4 +235,23 @@ int kd_json_known(const kd_json *object, const char *const *known, int n, kd_err
         return kd_json_fail(&at, err, near ? "unknown key (did you mean %s?)" : "unknown key", near);
     }
     return 0;
+}
+
+// Printing -----------------------------------------------------------------------------------------------------
+
+typedef struct printer { kd_str *s; kd_err *err; } printer;
+
+static int print_bytes(const char *bytes, size_t n, void *arg)
+{
+    printer *p = arg;
+    return kd_str_add(p->s, bytes, n, p->err) ? -1 : 0;
+}
+
+// Not by json_dumps: in jansson 2.14 it goes on without a key that there was no memory for.
+int kd_json_print(kd_str *s, const json_t *v, size_t flags, kd_err *err)
+{
+    printer p = { s, err };
+    if (json_dump_callback(v, print_bytes, &p, flags | JSON_ENCODE_ANY))
+        return kd_fail_memory(err, "JSON");
+    return err->code;
 }

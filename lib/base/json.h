@@ -2,6 +2,7 @@
 #ifndef KD_JSON_H
 #define KD_JSON_H
 #include "base/err.h"
+#include "base/memory.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +45,9 @@ int kd_json_object(const kd_json *j, kd_err *err);                 // checks tha
 int kd_json_array(const kd_json *j, size_t *n, kd_err *err);
 /// Exactly n integers: "expected 3 integers, got 2".
 int kd_json_ints(const kd_json *j, size_t n, int64_t lo, int64_t hi, int64_t *to, kd_err *err);
+
+/// Appends the text of a value; flags are jansson's (JSON_INDENT(1), JSON_COMPACT, JSON_REAL_PRECISION(9), ...).
+int kd_json_print(kd_str *s, const json_t *v, size_t flags, kd_err *err);
 
 /// Every key must be one of `known`: "model.dephts: unknown key (did you mean depths?)".
 int kd_json_known(const kd_json *object, const char *const *known, int n, kd_err *err);

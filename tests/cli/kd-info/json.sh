@@ -1,0 +1,1 @@
+kd-info --json --stats "$GOLDEN/bad/good_small.safetensors" | sed 's|"file": ".*"|"file": ""|'
