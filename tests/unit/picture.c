@@ -234,7 +234,7 @@ static void eight_positions(void **state)
     kd_frame *golden;
     OK(kd_safetensors_load("tests/golden/prep/box_bilinear.safetensors", &golden, E));
     for (int k = 1; k <= 8; k++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "turn.%d", k);
         const kd_tensor *want = kd_frame_get(golden, name);
         kd_picture q = {0};
