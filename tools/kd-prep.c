@@ -81,6 +81,8 @@ static int check(const struct args *a, kd_prep *p, kd_err *err)
     p->labels = !strcmp(a->labels, "dir") ? KD_LABELS_DIR : !strcmp(a->labels, "none") ? KD_LABELS_NONE : KD_LABELS_AUTO;
     p->skip = a->skip, p->limit = a->limit, p->strict = a->strict, p->report = a->report;
     p->history = a->common.history;
+    if (a->report && !strcmp(a->report, "-") && !strcmp(a->common.out, "-"))
+        return kd_fail(err, KD_EUSAGE, "--report - needs -o FILE: the images go to stdout");
     if (a->size) KD_TRY(parse_size(a->size, &p->w, &p->h, err));
     return parse_colour(a->background, p->background, err);
 }

@@ -94,6 +94,7 @@ static int end_file_because(kd_source *s, kd_item *item, kd_item_kind kind, cons
 // The path in front of the reason goes: the item carries it.
 static int end_bad_file(kd_source *s, kd_item *item, const kd_err *why, kd_err *err)
 {
+    if (kd_interrupted()) return kd_fail_interrupted(err);           // a signal may look like a file that does not open
     if (why->code != KD_EFORMAT && why->code != KD_EUSAGE) return kd_fail(err, why->code, "%s", why->msg);
     const size_t n = strlen(s->path);
     const bool named = !strncmp(why->msg, s->path, n) && !strncmp(why->msg + n, ": ", 2);

@@ -6,3 +6,5 @@ for bad in --size=0 --size=32x --size=x32 --size=32x32x32 --size=16385 --size=-1
 done
 kd-prep $i -o nowhere/out.st; echo "exit $?"
 kd-prep $i --report nowhere/r; echo "exit $?"
+kd-prep $i --report - ; echo "exit $?"
+kd-prep -q $i --report - -o out.st | sed 's|".*/|".../|'
