@@ -195,9 +195,8 @@ static int next_picture(kd_source *s, kd_item *item, kd_err *err)
     return 0;
 }
 
-int kd_source_next(kd_source *s, kd_item *item, kd_err *err)
+static int step(kd_source *s, kd_item *item, kd_err *err)
 {
-    *item = (kd_item){0};
     while (!s->kind && item->kind == KD_ITEM_END) {
         const kd_found *f;
         KD_TRY(kd_walk_next(s->walk, &f, err));
@@ -205,4 +204,12 @@ int kd_source_next(kd_source *s, kd_item *item, kd_err *err)
         KD_TRY(start_file(s, f, item, err));
     }
     return item->kind == KD_ITEM_END ? next_picture(s, item, err) : 0;
+}
+
+int kd_source_next(kd_source *s, kd_item *item, kd_err *err)
+{
+    *item = (kd_item){0};
+    const int code = step(s, item, err);
+    if (code) kd_item_free(item);
+    return code;
 }

@@ -42,7 +42,7 @@ void kd_source_close(kd_source *s);
 
 /// The next item. A file that holds many pictures is read through once before its first picture is given, so that a
 /// damaged one gives none (a pipe cannot be read twice: there, damage met after the first picture is an error).
-/// errors KD_EFAIL (memory, a failing disk), KD_EFORMAT from such a pipe. A bad file is an item, not an error.
+/// errors KD_EFAIL (memory, a failing disk), KD_EFORMAT from such a pipe; the item is zeroed then. A bad file is an item, not an error.
 int kd_source_next(kd_source *s, kd_item *item, kd_err *err);
 
 /// The classes of KD_LABELS_DIR, in the order of their labels; 0 names otherwise.
