@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// 8-bit pixels, rows contiguous, c = 1 grey, 3 RGB. `had` notes what decoding changed, for kd-prep's report.
+/// 8-bit pixels, rows contiguous, c = 1 grey, 3 RGB. `had` notes what decoding changed, for kd-prep's report; had_alpha: some
+/// pixel was not opaque.
 typedef struct kd_picture {
     uint8_t *p; int64_t h, w; int c;
     bool had_alpha, had_palette, had_rotation, had_16bit, had_cmyk;
@@ -30,7 +31,8 @@ int kd_picture_decode(kd_picture *out, const void *bytes, size_t n, const uint8_
 int kd_picture_channels(kd_picture *p, int c, kd_err *err);
 
 typedef enum { KD_BOX, KD_BILINEAR, KD_BICUBIC, KD_LANCZOS } kd_filter;
-/// Pillow's Image.resize on 8-bit pixels, to the grey level (golden README section 11). h, w > 0.
+/// Pillow's Image.resize on 8-bit pixels, to the grey level (tests/golden/prep). h, w > 0. Which axis goes first follows
+/// Pillow 13; for pictures more than twice as high as wide, and for some stretched ones, earlier versions differ by some levels.
 int kd_picture_resize(kd_picture *p, int64_t h, int64_t w, kd_filter filter, kd_err *err);
 
 /// The smallest size of the same proportions that covers *h x *w: one side as it is, the other rounded down.
