@@ -28,7 +28,8 @@ void kd_denoiser_free(kd_denoiser *d);
 const kd_model *kd_denoiser_model(const kd_denoiser *d);
 int64_t kd_denoiser_bytes(const kd_denoiser *d);
 
-/// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. A missing aug_cond means zeros. The result of an image does not depend on n.
+/// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. A missing aug_cond means
+/// zeros. The result of an image does not depend on n.
 /// errors  KD_EUSAGE if a condition the model needs is absent, or a class is out of range; KD_EFAIL from the backend
 int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
                float *inner, float *denoised, kd_err *err);
