@@ -36,7 +36,8 @@ void KD_ISA_NAME(gemm_tile_cols_add)(int mr, int64_t k, const float *a, int64_t 
 #define gemm_tile_cols_add KD_ISA_NAME(gemm_tile_cols_add)
 
 /// C [m, n] (+)= A B over panels; columns past n are computed in a buffer and not stored.
-void KD_ISA_NAME(gemm_panels)(int64_t m, int64_t n, int64_t k, bool add, const float *a, int64_t rs, int64_t cs, const float *b, float *c, int64_t ldc);
+void KD_ISA_NAME(gemm_panels)(int64_t m, int64_t n, int64_t k, bool add, const float *a, int64_t rs, int64_t cs,
+                              const float *b, float *c, int64_t ldc);
 #define gemm_panels KD_ISA_NAME(gemm_panels)
 
 static inline int64_t gemm_packed(int64_t k, int64_t n)              // floats of a packed B
