@@ -213,7 +213,8 @@ static void turned(golden *z)
     const kd_tensor *x = tensor(z, "x"), *theta = tensor(z, "theta");
     const int64_t *s = x->shape.d, n = kd_tensor_count(x);
     const layout l = { s[0], 1, s[2], s[1], s[3], true };
-    float *qkv = kd_alloc((size_t)n * 3 * sizeof *qkv), *table = kd_alloc((size_t)kd_tensor_count(theta) * 2 * sizeof *table), *out[1] = { 0 };
+    float *qkv = kd_alloc((size_t)n * 3 * sizeof *qkv), *out[1] = { 0 };
+    float *table = kd_alloc((size_t)kd_tensor_count(theta) * 2 * sizeof *table);
     float one[8];
     carry(&l, qkv, 3, 0, x);
     for (int64_t t = 0; t < l.w; t++)
