@@ -62,10 +62,16 @@ done:
     return code;
 }
 
+static bool keep_none(void *arg, const kd_frame *frame, const char *name)
+{
+    (void)arg, (void)frame, (void)name;
+    return false;
+}
+
 static int load_metadata(kd_config **c, const char *path, kd_err *err)
 {
     kd_frame *frame;
-    KD_TRY(kd_safetensors_load(path, &frame, err));
+    KD_TRY(kd_safetensors_load_some(path, keep_none, NULL, &frame, err));
     const char *json = kd_frame_meta(frame, "config");
     const int code = json ? kd_config_parse(c, json, path, false, NULL, err)
                           : kd_fail(err, KD_EUSAGE, "%s: no config in its metadata", path);
@@ -73,17 +79,32 @@ static int load_metadata(kd_config **c, const char *path, kd_err *err)
     return code;
 }
 
+/// A safetensors file: a header length of less than 2^56, then the header. JSON has no zero bytes.
+static int is_frame(const char *path, bool *frame, kd_err *err)
+{
+    kd_in *in;
+    const void *bytes;
+    *frame = false;
+    if (!strcmp(path, "-"))
+        return 0;
+    KD_TRY(kd_in_open(&in, path, err));
+    if (kd_in_peek(in, &bytes, 9) == 9)
+        *frame = ((const char *)bytes)[7] == 0 && ((const char *)bytes)[8] == '{';
+    kd_in_close(in);
+    return 0;
+}
+
 int kd_config_load(kd_config **c, const char *path, kd_err *err)
 {
-    static const char suffix[] = ".safetensors";
-    const size_t n = strlen(path);
     void *text;
     size_t size;
+    bool frame;
     *c = NULL;
-    if (n >= sizeof suffix && !strcmp(path + n - (sizeof suffix - 1), suffix))
+    KD_TRY(is_frame(path, &frame, err));
+    if (frame)
         return load_metadata(c, path, err);
     KD_TRY(kd_read_file(path, MAX_FILE, &text, &size, err));
-    const int code = memchr(text, 0, size) ? kd_fail(err, KD_EUSAGE, "%s: not a text file", path)
+    const int code = memchr(text, 0, size) ? kd_fail(err, KD_EUSAGE, "%s: neither JSON nor a model file", path)
                                            : kd_config_parse(c, text, path, false, NULL, err);
     free(text);
     return code;

@@ -54,12 +54,14 @@ typedef struct kd_config {
     char *json;                        // the filled-in config as k-diffusion's converter writes it: 4-space indent
 } kd_config;
 
-/// Reads a config file (or a .safetensors file's `config` metadata). Every key is checked: unknown ones are KD_EUSAGE
-/// with their path, the nearest known name; wrong types and values say what was expected and found; sizes that do not
-/// fit (width and d_head, d_head and 8, kernel and level, window and level, image and patch, odd grids before a merge)
-/// are refused with the numbers and the nearest good ones. `adam8bit`: KD_EUSAGE with the reason.
+/// Reads a config file, or the `config` metadata of a model or checkpoint file (told by its content). Every key is
+/// checked: unknown ones are KD_EUSAGE with their path and the nearest known name; wrong types and values say what was
+/// expected and found; sizes that do not fit (width and d_head, d_head and 8, kernel and level, window and level, image
+/// and patch, odd grids before a merge) are refused with the numbers and the nearest good ones. `adam8bit`: KD_EUSAGE with
+/// the reason. Other model types than the peer's image_transformer_v2: KD_EUSAGE, not supported yet.
 int kd_config_load(kd_config **c, const char *path, kd_err *err);
-/// The same from text. foreign: unknown keys are not errors but are listed in *warning (one line, caller frees; NULL if none).
+/// The same from text. foreign (the metadata of a model): unknown keys are not errors but are listed in *warning (one line,
+/// caller frees; NULL if none), and how it was trained (adam8bit, any dataset type) does not matter.
 int kd_config_parse(kd_config **c, const char *json, const char *path, bool foreign, char **warning, kd_err *err);
 void kd_config_free(kd_config *c);
 

@@ -30,8 +30,10 @@ kd_val *kd_net_param(kd_net *m, const char *leaf, kd_shape shape, kd_init init, 
     const char *name = kd_scope_name(m->g, leaf);
     if (!name)
         return NULL;
-    if (m->declare)
-        return declare(m->params, name, shape, init, value, tags) ? kd_param(m->g, name, shape) : NULL;
+    if (m->declare) {
+        m->out_of_memory |= !declare(m->params, name, shape, init, value, tags);
+        return kd_param(m->g, name, shape);
+    }
     const kd_param_info *info = kd_params_find(m->params, name);
     assert(info && kd_shape_same(&info->shape, &shape) && "the parameters are those of another config");
     kd_val **v = &m->leaf[info - m->params->p];

@@ -46,6 +46,7 @@ typedef struct kd_net {
     kd_graph *g;
     kd_params *params;        // declared while building when `declare`, else looked up
     bool declare;
+    bool out_of_memory;       // while declaring: the graph does not know
     bool train;               // dropout on
     bool checkpointing;       // recompute blocks
     kd_val *index;            // I64 [N]: image numbers, for dropout; NULL if !train

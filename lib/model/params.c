@@ -105,7 +105,7 @@ static int declare_all(kd_params *ps, const kd_config *c, kd_err *err)
     const bool inputs = in.x && in.c_noise && (in.class_cond || !c->classes) && (in.mapping_cond || !c->mapping_cond_dim);
     const kd_val *out = inputs ? kd_net_forward(&m, c, &in) : NULL;
     int code = kd_graph_error(g, err);
-    if (!code && !out)
+    if (!code && (!out || m.out_of_memory))
         code = kd_fail_memory(err, "a graph");
     kd_graph_free(g);
     return code;

@@ -237,6 +237,9 @@ static void test_wrong_text(void **state)
     assert_int_equal(kd_config_parse(&c, "[1]", "cfg.json", false, NULL, &err), KD_EUSAGE);
     assert_string_equal(err.msg, "cfg.json: expected an object, got a list of 1");
     err = (kd_err){0};
+    assert_int_equal(kd_config_load(&c, "tests/golden/bad/good_small.safetensors", &err), KD_EUSAGE);
+    assert_non_null(strstr(err.msg, "good_small.safetensors: no config in its metadata"));
+    err = (kd_err){0};
     assert_int_equal(kd_config_load(&c, "no/such.json", &err), KD_EUSAGE);
     assert_non_null(strstr(err.msg, "no/such.json: No such file"));
 }

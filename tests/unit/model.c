@@ -65,6 +65,9 @@ static void test_peer_files(void **state)
     assert_string_not_equal(m[0]->hash, m[1]->hash);
     for (int i = 0; i < 3; i++)
         kd_model_free(m[i]);
+    kd_model *digits = load(GOLDEN "digits_run/digits.fp16.safetensors");
+    assert_int_equal(digits->params->n_trained, 2432904);
+    kd_model_free(digits);
 }
 
 /// Each dtype: written, loaded, written again: the same bytes. In F32 the same weights and the same name.
@@ -146,6 +149,67 @@ static void test_too_large(void **state)
     assert_null(f);
     assert_string_equal(err.msg, "patch_in.proj.weight: its value 70000 does not fit F16");
     kd_model_free(m);
+}
+
+/// A checkpoint of these weights: the EMA is they, the trained ones are twice as large, one moment is there too.
+static void save_checkpoint(const kd_frame *weights, const char *path)
+{
+    kd_frame *f = kd_frame_new();
+    kd_err err = {0};
+    for (int i = 0; i < weights->n; i++) {
+        const kd_tensor *t = &weights->t[i];
+        kd_tensor *copy;
+        char name[128];
+        for (int raw = 0; raw < 2; raw++) {
+            snprintf(name, sizeof name, "%s%s", raw ? "model." : "ema.", t->name);
+            assert_int_equal(kd_frame_add(f, name, t->dtype, t->shape, NULL, &copy, &err), 0);
+            for (int64_t k = 0; k < kd_tensor_count(t); k++)
+                ((float *)copy->data)[k] = ((const float *)t->data)[k] * (float)(1 + raw);
+        }
+        snprintf(name, sizeof name, "opt.m.%s", t->name);
+        assert_int_equal(kd_frame_add(f, name, t->dtype, t->shape, NULL, &copy, &err), 0);
+    }
+    assert_int_equal(kd_frame_set_meta(f, "kd", "checkpoint/1", &err), 0);
+    assert_int_equal(kd_frame_set_meta(f, "config", kd_frame_meta(weights, "config"), &err), 0);
+    assert_int_equal(kd_frame_set_meta(f, "kd_step", "17", &err), 0);
+    assert_int_equal(kd_frame_set_meta(f, "lr_step", "34", &err), 0);
+    save(f, path);
+    kd_frame_free(f);
+}
+
+static void test_checkpoint(void **state)
+{
+    (void)state;
+    char path[] = "build/test-model-XXXXXX";
+    close(mkstemp(path));
+    kd_frame *weights = load_frame(GOLDEN "v2_global.weights.safetensors"), *f;
+    save_checkpoint(weights, path);
+    kd_model *plain = load(GOLDEN "v2_global.weights.safetensors"), *ema = load(path), *raw, *none;
+    kd_err err = {0};
+    assert_int_equal(kd_model_load(&raw, path, true, &err), 0);
+    assert_string_equal(ema->hash, plain->hash);
+    for (int64_t i = 0; i < plain->params->total; i++) {
+        assert_true(ema->w[i] == plain->w[i]);
+        assert_true(raw->w[i] == 2 * plain->w[i]);
+    }
+    assert_int_equal(kd_model_frame(&f, ema, KD_F32, &err), 0);
+    assert_string_equal(kd_frame_meta(f, "kd"), "model/1");
+    assert_string_equal(kd_frame_meta(f, "kd_step"), "17");
+    assert_null(kd_frame_meta(f, "lr_step"));
+    assert_int_equal(f->n, plain->params->n);
+    kd_config *c;
+    assert_int_equal(kd_config_load(&c, path, &err), 0);                    // a checkpoint is a config too
+    assert_string_equal(c->json, plain->config->json);
+    kd_config_free(c);
+    assert_int_equal(kd_config_load(&c, GOLDEN "v2_global.config.json", &err), 0);
+    assert_int_equal(kd_model_load_as(&none, path, c, &err), KD_EUSAGE);
+    assert_non_null(strstr(err.msg, "a checkpoint has its own config"));
+    kd_frame_free(f);
+    kd_frame_free(weights);
+    kd_model_free(plain);
+    kd_model_free(ema);
+    kd_model_free(raw);
+    unlink(path);
 }
 
 // Bad files --------------------------------------------------------------------------------------------------------
@@ -410,6 +474,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_peer_files), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_new),
+        cmocka_unit_test(test_checkpoint),
         cmocka_unit_test(test_too_large),  cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_config_of_file),
         cmocka_unit_test(test_load_as),    cmocka_unit_test(test_forward),    cmocka_unit_test(test_all_used),
     };

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static kd_config *config(const char *path)
@@ -264,9 +266,48 @@ static void test_seed(void **state)
     kd_config_free(d);
 }
 
-int main(void)
+/// KD_FAIL_ALLOC is read once a process, so this program calls itself, with an argument: 0 if the parameters were all there.
+static int declare_once(void)
 {
+    kd_config *c;
+    kd_params *ps = NULL;
+    kd_err err = {0};
+    int code = kd_config_load(&c, "tests/golden/v2_none_mapcond.config.json", &err);
+    if (!code && !(code = kd_params_of(&ps, c, &err)) && (ps->n != 37 || ps->n_trained != 25140))
+        code = 98;
+    kd_params_free(ps);
+    kd_config_free(c);
+    return code;
+}
+
+/// Memory that runs out at any point is an error, never a parameter less.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    int n = 1, status;
+    do {
+        const pid_t child = fork();
+        if (child == 0) {
+            char text[16];
+            snprintf(text, sizeof text, "%d", n);
+            setenv("KD_FAIL_ALLOC", text, 1);
+            execl("/proc/self/exe", "params", "declare", (char *)NULL);
+            _exit(99);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == KD_EFAIL || WEXITSTATUS(status) == 0);
+    } while (WEXITSTATUS(status) && ++n < 10000);
+    assert_true(n > 100 && n < 10000);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1)
+        return declare_once();
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_shapes), cmocka_unit_test(test_groups),
-                                        cmocka_unit_test(test_init), cmocka_unit_test(test_rope), cmocka_unit_test(test_seed) };
+                                        cmocka_unit_test(test_init), cmocka_unit_test(test_rope), cmocka_unit_test(test_seed),
+                                        cmocka_unit_test(test_no_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
