@@ -44,6 +44,9 @@ void t_close(t_run *t, const char *what, const float *got, const double *want, i
 
 // Inputs -------------------------------------------------------------------------------------------------------------
 
+/// x + 0: what goes in or comes out of the op is then neither an input nor bound, so that the plan may share its memory.
+static kd_val *pass_on(kd_graph *g, kd_val *x) { return x ? kd_add(g, x, kd_const(g, "zero", x->shape, NULL)) : NULL; }
+
 kd_val *t_input(t_build *b, int flags, kd_shape shape, t_dist dist)
 {
     char name[8];
@@ -51,8 +54,7 @@ kd_val *t_input(t_build *b, int flags, kd_shape shape, t_dist dist)
     snprintf(name, sizeof name, "in%d", k);
     b->leaf[k] = b->val[k] = kd_input(b->g, name, dist.below ? KD_I64 : KD_F32, shape);
     b->flags[k] = flags, b->dist[k] = dist;
-    if (b->in_place && !dist.below)                                 // x + 0 is a result, and may be written over
-        b->val[k] = kd_add(b->g, b->leaf[k], kd_const(b->g, "zero", shape, NULL));
+    if (b->in_place && !dist.below) b->val[k] = pass_on(b->g, b->leaf[k]);
     return b->val[k];
 }
 
@@ -136,12 +138,15 @@ static int run_twice(t_run *t, outcome *o, kd_program *p, kd_val *dy_in, int n_o
     return 0;
 }
 
-static int evaluate(t_run *t, const int64_t *c, bool in_place, int threads, outcome *o, kd_err *err)
+/// How a case is run.
+typedef struct way { const char *what; int threads; bool in_place, forward_only; } way;
+
+static int evaluate(t_run *t, const int64_t *c, way w, outcome *o, kd_err *err)
 {
     const t_op *op = &t->test->op;
     memset(o, 0, sizeof *o);
-    kd_threads_set(threads);
-    o->b = (t_build){ .g = kd_graph_new(), .c = c, .in_place = in_place };
+    kd_threads_set(w.threads);
+    o->b = (t_build){ .g = kd_graph_new(), .c = c, .in_place = w.in_place };
     kd_scope_push(o->b.g, "layer");
     kd_val *y = op->build(&o->b), *wrt[KD_MAX_IN], *dx[KD_MAX_IN], *outs[1 + KD_MAX_IN], *dy = NULL;
     result *res[1 + KD_MAX_IN];
@@ -150,17 +155,20 @@ static int evaluate(t_run *t, const int64_t *c, bool in_place, int threads, outc
     for (int k = 0; k < o->b.n; k++) {
         o->count[k] = kd_count(o->b.leaf[k]);
         o->in[k] = numbers(k, o->b.dist[k], o->count[k]);
-        if (differentiable(&o->b, k)) wrt[n] = o->b.val[k], input[n++] = k;
+        if (differentiable(&o->b, k) && !w.forward_only) wrt[n] = o->b.val[k], input[n++] = k;
     }
+    KD_TRY(kd_graph_error(o->b.g, err));
     o->y = result_new(kd_count(y));
-    kd_bind(y, o->y.data);
-    outs[n_out] = y, res[n_out++] = &o->y;
     if (n) {
         o->dy = numbers(99, NORMAL(0, 1), o->y.n);
         dy = kd_input(o->b.g, "dy", KD_F32, y->shape);
-        kd_grad(o->b.g, y, dy, wrt, n, dx);
-        KD_TRY(kd_graph_error(o->b.g, err));
+        kd_grad(o->b.g, y, w.in_place ? pass_on(o->b.g, dy) : dy, wrt, n, dx);
+        for (int i = 0; i < n && w.in_place; i++) dx[i] = pass_on(o->b.g, dx[i]);
     }
+    if (w.in_place) y = pass_on(o->b.g, y);
+    KD_TRY(kd_graph_error(o->b.g, err));
+    kd_bind(y, o->y.data);
+    outs[n_out] = y, res[n_out++] = &o->y;
     for (int i = 0; i < n; i++) {
         t_check(t, dx[i] != NULL, "input %d: no gradient", input[i]);
         if (!dx[i] || dx[i] == dy) continue;
@@ -184,7 +192,7 @@ static int evaluate(t_run *t, const int64_t *c, bool in_place, int threads, outc
 
 // Comparing ----------------------------------------------------------------------------------------------------------
 
-/// Same bits in y and all dx; of image 0 alone if images > 0 (then o has more images than base).
+/// Same bits (but for the sign of a zero) in y and all dx; of image 0 alone if images > 0: then o has more than base.
 static void compare(t_run *t, const outcome *base, const outcome *o, const char *what, int64_t images)
 {
     for (int k = -1; k < base->b.n; k++) {
@@ -194,7 +202,7 @@ static void compare(t_run *t, const outcome *base, const outcome *o, const char 
         if (images && (k < 0 ? t->test->op.shared_y : !(base->b.flags[k] & T_IMAGES))) continue;
         if (images) n /= images;
         int64_t i = 0;
-        while (i < n && !memcmp(a->data + i, b->data + i, sizeof(float))) i++;
+        while (i < n && (!memcmp(a->data + i, b->data + i, sizeof(float)) || (a->data[i] == 0 && b->data[i] == 0))) i++;
         t_check(t, i == n, "%s: %s%d element %lld has other bits: %.9g and %.9g", what,
                 k < 0 ? "output " : "gradient of input ", k < 0 ? 0 : k, (long long)i, i < n ? (double)a->data[i] : 0,
                 i < n ? (double)b->data[i] : 0);
@@ -264,20 +272,21 @@ static int run_case(t_run *t, const int64_t *c, kd_err *err)
 {
     outcome base, other;
     int64_t more[16];
-    int rc = evaluate(t, c, false, 2, &base, err);
+    const way plain = { "two more images", 2, false, false };
+    int rc = evaluate(t, c, plain, &base, err);
     if (!rc) check_reference(t, &base);
-    static const struct { bool in_place; int threads; const char *what; } ways[] = {
-        { false, 1, "one thread" }, { true, 3, "in place, 3 threads" }, { false, 8, "8 threads" } };
-    for (int i = 0; i < 3 && !rc; i++) {
-        rc = evaluate(t, c, ways[i].in_place, ways[i].threads, &other, err);
+    static const way ways[] = { { "one thread", 1, false, false }, { "in place, 3 threads", 3, true, false },
+                                { "in place, no gradient", 2, true, true }, { "8 threads", 8, false, false } };
+    for (int i = 0; i < 4 && !rc; i++) {
+        rc = evaluate(t, c, ways[i], &other, err);
         if (!rc) compare(t, &base, &other, ways[i].what, 0);
         outcome_free(&other);
     }
     memcpy(more, c, (size_t)t->test->width * sizeof *c);
     more[0] += 2;
     if (!rc) {
-        rc = evaluate(t, more, false, 2, &other, err);
-        if (!rc) compare(t, &base, &other, "two more images", c[0]);
+        rc = evaluate(t, more, plain, &other, err);
+        if (!rc) compare(t, &base, &other, plain.what, c[0]);
         outcome_free(&other);
     }
     outcome_free(&base);
