@@ -1,32 +1,76 @@
-// Training: the state, one step, saving and resuming. The loop with its options is loop.h; tools/kd-train.c parses.
+// Training: the state, one step, saving and resuming. The loop with its files is loop.h; tools/kd-train.c parses options.
 #ifndef KD_TRAINER_H
 #define KD_TRAINER_H
 #include "data/dataset.h"
 #include "diffusion/denoiser.h"
 #include "train/optimizer.h"
 
+enum { KD_MAX_STEP = (1 << 24) - 1 };      // the random streams count this far
+
 typedef struct kd_train_opts {
-    int64_t batch, accum;
+    int64_t batch, accum;      // images of a micro-batch, micro-batches of a step
     uint64_t seed;
     double clip;               // gradient norm limit; 0: none
-    bool checkpointing;
+    bool checkpointing;        // recompute blocks in the backward pass: less memory, the same numbers
     double lr;                 // base rate; 0: the config's
 } kd_train_opts;
 
+/// loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping.
 typedef struct kd_step_stats { double loss, ema_loss, lr, grad_norm; } kd_step_stats;
 
 typedef struct kd_trainer kd_trainer;
-/// Fresh from a seed (or from `init`'s weights). Takes config. The backend and data stay the caller's.
+
+/// Can this config train on this data? Sizes, channels, a density, labels of a class model in range (all are looked at).
+/// name    of the data, for messages
+/// errors  KD_EUSAGE "digits: images are 28x28x1, config.json wants 32x32x3: kd-prep --size 32 --channels 3",
+///         "digits: image 17: label 12 is not in 0..9", ...
+int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_err *err);
+
+/// Fresh from a seed (or from `init`'s weights; KD_EUSAGE if its model keys differ). Takes config, also on failure. The
+/// backend stays the caller's. Weights, their average, gradient and the optimizer's arrays are then on the backend; the
+/// program is planned, but its memory is taken at the first step.
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
-/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN"; weights are then not to be saved.
+void kd_trainer_free(kd_trainer *t);
+
+/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN"; the weights are then those
+/// of the step before.
 int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err);
+
 int64_t kd_trainer_steps(const kd_trainer *t);               // optimizer steps done
 int64_t kd_trainer_seen(const kd_trainer *t);                // images seen
-int64_t kd_trainer_bytes(const kd_trainer *t);               // backend and host memory it will take, before the first step
-/// checkpoint/1: everything resuming needs, and nothing that two equal runs could differ in.
-int kd_trainer_save(kd_trainer *t, const char *path, kd_err *err);
-int kd_trainer_load(kd_trainer *t, const char *path, const kd_dataset *d, kd_err *err);
-/// The EMA model, in memory (a copy).
+double kd_trainer_loss(const kd_trainer *t);                 // running average of the loss
+const kd_config *kd_trainer_config(const kd_trainer *t);
+const kd_train_opts *kd_trainer_opts(const kd_trainer *t);
+int64_t kd_trainer_parameters(const kd_trainer *t);          // trained ones
+kd_program *kd_trainer_program(const kd_trainer *t);         // for its profile
+
+/// What a run takes, known before the first step.
+typedef struct kd_train_plan {
+    double flops_forward, flops;             // of an image; with gradient
+    int64_t state;                           // weights, average, gradient, optimizer: taken by kd_trainer_new
+    int64_t program;                         // activations and scratch: taken at the first step
+    int64_t batch;                           // images, noise and conditions on the host
+    int64_t save;                            // host copy of the state while it is saved
+} kd_train_plan;
+kd_train_plan kd_trainer_plan(const kd_trainer *t);
+
+/// The trained weights become those of the running average, whose decay (and the loss's) starts anew.
+int kd_trainer_reset_ema(kd_trainer *t, kd_err *err);
+
+/// The EMA model, in memory (a copy). kd_model_frame makes a file of it.
 int kd_trainer_ema(kd_trainer *t, kd_model **m, kd_err *err);
-void kd_trainer_free(kd_trainer *t);
+
+// checkpoint.c: formats/checkpoint.md ----------------------------------------------------------------------------------
+
+/// Everything resuming needs, and nothing that two equal runs could differ in: equal states are equal files.
+/// d       the data trained on, for its hash
+int kd_trainer_save(kd_trainer *t, const char *path, const kd_dataset *d, kd_err *err);
+
+/// Reads a checkpoint file whole. errors KD_EFORMAT if it is damaged, KD_EUSAGE if it is another kind of file.
+int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
+/// What it was trained with: config (the caller's to free) and options (checkpointing is false: it is not stored).
+int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
+/// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments.
+/// errors  KD_EUSAGE if the model or the data differ; KD_EFORMAT if tensors are missing or misshapen
+int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd_dataset *d, kd_err *err);
 #endif

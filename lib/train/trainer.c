@@ -1,0 +1,250 @@
+// The state of a training run and one step of it. Read golden README section 8 for the order of things in a step.
+#include "base/memory.h"
+#include "train/schedule.h"
+#include "train/trainer_state.h"
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Making one -----------------------------------------------------------------------------------------------------------
+
+static int alloc_state(kd_trainer *t, kd_err *err)
+{
+    const size_t all = (size_t)t->ps->total * sizeof(float), trained = (size_t)t->ps->trained * sizeof(float);
+    kd_backend *be = t->be;
+    KD_TRY(be->alloc(be, (void **)&t->s.w, all, err));
+    KD_TRY(be->alloc(be, (void **)&t->s.ema, all, err));
+    KD_TRY(be->alloc(be, (void **)&t->s.grad, trained, err));
+    if (kd_has_m(t->c)) KD_TRY(be->alloc(be, (void **)&t->s.m, trained, err));
+    if (kd_has_v(t->c)) KD_TRY(be->alloc(be, (void **)&t->s.v, trained, err));
+    if (t->o.accum > 1) KD_TRY(be->alloc(be, (void **)&t->micro, trained, err));
+
+    KD_TRY(kd_batch_new(&t->batch, t->c, t->o.batch, err));
+    t->ones = kd_alloc((size_t)t->o.batch * sizeof *t->ones);
+    t->loss = kd_alloc((size_t)t->o.batch * sizeof *t->loss);
+    if (!t->ones || !t->loss) return kd_fail_memory(err, "losses");
+    for (int64_t i = 0; i < t->o.batch; i++) t->ones[i] = (float)(1.0 / (double)(t->o.batch * t->o.accum));
+    return 0;
+}
+
+static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
+{
+    const size_t bytes = (size_t)t->ps->total * sizeof(float);
+    float *w = kd_alloc(bytes);
+    if (!w) return kd_fail_memory(err, "weights");
+    if (init) memcpy(w, init->w, bytes);
+    else kd_params_init(t->ps, t->o.seed, w);
+    const int code = t->be->upload(t->be, t->s.w, w, bytes, err) || t->be->upload(t->be, t->s.ema, w, bytes, err);
+    kd_free(w);
+    return code ? err->code : 0;
+}
+
+// Parameters are bound to their places in the flat arrays, and so are their gradients: the optimizer then runs over whole
+// groups. A parameter that the loss does not depend on keeps the zeros of its place.
+static int plan_program(kd_trainer *t, kd_err *err)
+{
+    kd_params *ps = t->ps;
+    float *grad = t->micro ? t->micro : t->s.grad;
+    kd_val **wrt = calloc((size_t)ps->n, sizeof *wrt), **outs = calloc((size_t)ps->n + 1, sizeof *outs);
+    kd_val **dx = calloc((size_t)ps->n, sizeof *dx);
+    int n = 0, n_outs = 0, *which = calloc((size_t)ps->n, sizeof *which);
+
+    if (!wrt || !outs || !dx || !which) kd_fail_memory(err, "a graph");
+    else if (!kd_loss_graph_new(&t->lg, t->c, ps, t->o.batch, true, t->o.checkpointing, err)) {
+        t->flops_forward = kd_graph_flops(t->lg.g) / (double)t->o.batch;
+        for (int i = 0; i < ps->n; i++) {
+            kd_val *leaf = t->lg.net.leaf[i];
+            if (!leaf) continue;
+            kd_bind(leaf, t->s.w + ps->p[i].offset);
+            if (ps->p[i].group < 0) continue;
+            wrt[n] = leaf;
+            which[n++] = i;
+        }
+        t->dloss = kd_input(t->lg.g, "dloss", KD_F32, KD_SHAPE(t->o.batch));
+        kd_grad(t->lg.g, t->lg.loss, t->dloss, wrt, n, dx);
+        outs[n_outs++] = t->lg.loss;
+        for (int k = 0; k < n; k++) {
+            if (!dx[k]) continue;
+            kd_bind(dx[k], grad + ps->p[which[k]].offset);
+            outs[n_outs++] = dx[k];
+        }
+        if (!kd_graph_error(t->lg.g, err)) kd_program_new(&t->p, t->lg.g, t->be, outs, n_outs, err);
+    }
+    free(wrt);
+    free(outs);
+    free(dx);
+    free(which);
+    return err->code;
+}
+
+static int check_options(const kd_trainer *t, const kd_model *init, kd_err *err)
+{
+    const kd_config *c = t->c;
+    if (!c->has_density)
+        return kd_fail(err, KD_EUSAGE, "%s: model.sigma_sample_density: training needs one", c->path);
+    if (c->mapping_cond_dim)
+        return kd_fail(err, KD_EUSAGE, "%s: model.mapping_cond_dim: images carry no such condition to train on", c->path);
+    if (!init) return 0;
+    char *difference = kd_config_model_difference(c, init->config);
+    if (!difference) return 0;
+    kd_fail(err, KD_EUSAGE, "%s and %s differ in the model: %s", c->path, init->config->path, difference);
+    free(difference);
+    return err->code;
+}
+
+int kd_trainer_new(kd_trainer **to, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err)
+{
+    assert(o->batch > 0 && o->accum > 0);
+    *to = NULL;
+    kd_trainer *t = kd_alloc(sizeof *t);
+    if (!t) {
+        kd_config_free(config);
+        return kd_fail_memory(err, "a trainer");
+    }
+    t->c = config;
+    t->o = *o;
+    if (t->o.lr == 0) t->o.lr = config->lr;
+    t->be = be;
+
+    if (check_options(t, init, err) || kd_params_of(&t->ps, config, err) || alloc_state(t, err)
+        || first_weights(t, init, err) || plan_program(t, err)) {
+        kd_trainer_free(t);
+        return err->code;
+    }
+    *to = t;
+    return 0;
+}
+
+void kd_trainer_free(kd_trainer *t)
+{
+    if (!t) return;
+    kd_program_free(t->p);
+    float *arrays[] = { t->s.w, t->s.ema, t->s.grad, t->s.m, t->s.v, t->micro };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (arrays[i]) t->be->free(t->be, arrays[i]);
+    kd_batch_free(&t->batch);
+    kd_free(t->ones);
+    kd_free(t->loss);
+    kd_params_free(t->ps);
+    kd_config_free(t->c);
+    kd_free(t);
+}
+
+// A step ---------------------------------------------------------------------------------------------------------------
+
+static int set(kd_trainer *t, kd_val *input, const void *host, kd_err *err)
+{
+    return input ? kd_program_set(t->p, input, host, err) : 0;
+}
+
+// Loss of a micro-batch, and its gradient into `micro` or `grad`.
+static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *loss, kd_err *err)
+{
+    const kd_batch *b = &t->batch;
+    const kd_run run = { .seed = t->o.seed, .step = (uint32_t)t->step };
+
+    kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part, t->o.accum);
+    KD_TRY(set(t, t->lg.x0, b->x0, err));
+    KD_TRY(set(t, t->lg.noise, b->noise, err));
+    KD_TRY(kd_loss_graph_set_sigma(&t->lg, t->p, t->c, b->sigma, b->n, err));
+    KD_TRY(set(t, t->lg.class_cond, b->class_cond, err));
+    KD_TRY(set(t, t->lg.aug_cond, b->aug_cond, err));
+    KD_TRY(set(t, t->lg.index, b->index, err));
+    KD_TRY(set(t, t->dloss, t->ones, err));
+    KD_TRY(kd_program_run(t->p, &run, err));
+    KD_TRY(kd_program_get(t->p, t->lg.loss, t->loss, err));
+
+    *loss = 0;
+    for (int64_t i = 0; i < b->n; i++) *loss += t->loss[i];
+    *loss /= (double)b->n;
+    if (isnan(*loss)) return kd_fail(err, KD_EFAIL, "step %lld: loss is NaN", (long long)t->step + 1);
+    if (isinf(*loss)) return kd_fail(err, KD_EFAIL, "step %lld: loss is infinite", (long long)t->step + 1);
+    return 0;
+}
+
+int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err)
+{
+    const double rate = kd_lr_at(t->c, t->o.lr, t->lr_step), decay = kd_ema_decay_at(t->c, t->ema_step);
+    const double keep = pow(decay, 1 / (double)t->o.accum);          // of the running loss, which moves with each micro-batch
+    const double lr[4] = { rate, rate, rate / 3, rate / 3 };         // the mapping network learns at a third
+    double loss = 0, ema_loss = t->ema_loss, norm;
+
+    assert(t->step < KD_MAX_STEP);
+    if (t->micro) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
+    for (int64_t k = 0; k < t->o.accum; k++) {
+        double part;
+        KD_TRY(run_micro(t, d, k, &part, err));
+        if (t->micro) KD_TRY(kd_grad_accumulate(t->be, t->ps, t->s.grad, t->micro, err));
+        ema_loss = t->has_loss || k ? ema_loss * keep + (1 - keep) * part : part;
+        loss += part / (double)t->o.accum;
+    }
+    KD_TRY(kd_grad_norm(t->be, t->ps, &t->s, &norm, err));
+    if (!isfinite(norm))
+        return kd_fail(err, KD_EFAIL, "step %lld: the gradient is not finite", (long long)t->step + 1);
+    const double factor = t->o.clip > 0 ? fmin(1, t->o.clip / (norm + 1e-6)) : 1;
+    KD_TRY(kd_opt_step(t->be, t->ps, t->c, &t->s, t->opt_step + 1, lr, factor, decay, err));
+
+    t->step++;
+    t->opt_step++;
+    t->lr_step++;
+    t->ema_step++;
+    t->seen += t->o.batch * t->o.accum;
+    t->ema_loss = ema_loss;
+    t->has_loss = true;
+    *stats = (kd_step_stats){ .loss = loss, .ema_loss = ema_loss, .lr = rate, .grad_norm = norm };
+    return 0;
+}
+
+// Answers --------------------------------------------------------------------------------------------------------------
+
+int64_t kd_trainer_steps(const kd_trainer *t) { return t->step; }
+int64_t kd_trainer_seen(const kd_trainer *t) { return t->seen; }
+double kd_trainer_loss(const kd_trainer *t) { return t->ema_loss; }
+const kd_config *kd_trainer_config(const kd_trainer *t) { return t->c; }
+const kd_train_opts *kd_trainer_opts(const kd_trainer *t) { return &t->o; }
+int64_t kd_trainer_parameters(const kd_trainer *t) { return t->ps->n_trained; }
+kd_program *kd_trainer_program(const kd_trainer *t) { return t->p; }
+
+kd_train_plan kd_trainer_plan(const kd_trainer *t)
+{
+    const int64_t trained = 1 + (t->micro != NULL) + (t->s.m != NULL) + (t->s.v != NULL);
+    const int64_t saved = (t->s.m != NULL) + (t->s.v != NULL);
+    return (kd_train_plan){
+        .flops_forward = t->flops_forward,
+        .flops = kd_program_flops(t->p) / (double)t->o.batch,
+        .state = (2 * t->ps->total + trained * t->ps->trained) * (int64_t)sizeof(float),
+        .program = kd_program_bytes(t->p),
+        .batch = kd_batch_bytes(&t->batch),
+        .save = (2 * t->ps->total + saved * t->ps->trained) * (int64_t)sizeof(float),
+    };
+}
+
+int kd_trainer_reset_ema(kd_trainer *t, kd_err *err)
+{
+    const size_t bytes = (size_t)t->ps->total * sizeof(float);
+    float *w = kd_alloc(bytes);
+    if (!w) return kd_fail_memory(err, "weights");
+    const int code = t->be->download(t->be, w, t->s.ema, bytes, err) || t->be->upload(t->be, t->s.w, w, bytes, err);
+    kd_free(w);
+    if (code) return err->code;
+    t->ema_step = 0;
+    t->ema_loss = 0;
+    t->has_loss = false;
+    return 0;
+}
+
+int kd_trainer_ema(kd_trainer *t, kd_model **to, kd_err *err)
+{
+    kd_config *c;
+    kd_model *m;
+    *to = NULL;
+    KD_TRY(kd_config_parse(&c, t->c->json, t->c->path, true, NULL, err));
+    KD_TRY(kd_model_new(&m, c, t->o.seed, err));
+    if (t->be->download(t->be, m->w, t->s.ema, (size_t)t->ps->total * sizeof(float), err)) {
+        kd_model_free(m);
+        return err->code;
+    }
+    *to = m;
+    return 0;
+}
