@@ -119,7 +119,9 @@ int kd_trainer_new(kd_trainer **to, kd_config *config, const kd_train_opts *o, c
 void kd_trainer_free(kd_trainer *t)
 {
     if (!t) return;
-    kd_program_free(t->p);
+    if (t->p) kd_program_free(t->p);
+    else kd_graph_free(t->lg.g);                      // not yet the program's
+    kd_loss_graph_free(&t->lg);
     float *arrays[] = { t->s.w, t->s.ema, t->s.grad, t->s.m, t->s.v, t->micro };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (arrays[i]) t->be->free(t->be, arrays[i]);
@@ -144,6 +146,7 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     const kd_batch *b = &t->batch;
     const kd_run run = { .seed = t->o.seed, .step = (uint32_t)t->step };
 
+    KD_TRY(kd_program_ready(t->p, err));
     kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part, t->o.accum);
     KD_TRY(set(t, t->lg.x0, b->x0, err));
     KD_TRY(set(t, t->lg.noise, b->noise, err));

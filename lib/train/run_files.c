@@ -1,0 +1,173 @@
+#include "train/run_files.h"
+#include "base/memory.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *join(const char *name, const char *format, int64_t step)
+{
+    kd_str s = {0};
+    kd_err none = {0};
+    char tail[64];
+    snprintf(tail, sizeof tail, format, (long long)step);
+    if (!kd_str_printf(&s, &none, "%s%s", name, tail)) return s.p;
+    free(s.p);
+    return NULL;
+}
+
+char *kd_run_checkpoint(const char *name, int64_t step) { return join(name, "_%08lld.safetensors", step); }
+char *kd_run_demo(const char *name, int64_t step) { return join(name, "_demo_%08lld.png", step); }
+char *kd_run_log(const char *name)
+{
+    kd_str s = {0};
+    kd_err none = {0};
+    if (!kd_str_printf(&s, &none, "%s_log.jsonl", name)) return s.p;
+    free(s.p);
+    return NULL;
+}
+
+// Step of "BASE<middle>00018000<end>", or -1 if an entry is not called so. *rest, if wanted, is what follows <end>.
+static int64_t step_of(const char *entry, const char *base, const char *middle, const char *end, const char **rest)
+{
+    const size_t b = strlen(base), m = strlen(middle), e = strlen(end);
+    if (strncmp(entry, base, b) || strncmp(entry + b, middle, m)) return -1;
+    const char *digits = entry + b + m;
+    size_t n = 0;
+    while (isdigit((unsigned char)digits[n])) n++;
+    if (n != 8 || strncmp(digits + n, end, e)) return -1;
+    if (rest) *rest = digits + n + e;
+    else if (digits[n + e]) return -1;
+    return strtoll(digits, NULL, 10);
+}
+
+// Calls fn for each entry of the run's folder; stops at its first failure.
+typedef struct visit { const char *name, *base; kd_str folder; void *arg; } visit;
+typedef int (*visit_fn)(const visit *v, const char *entry, kd_err *err);
+
+static int each_entry(const char *name, visit_fn fn, void *arg, kd_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    visit v = { .name = name, .base = slash ? slash + 1 : name, .arg = arg };
+    DIR *dir = NULL;
+
+    if (!*v.base) return kd_fail(err, KD_EUSAGE, "--name %s: a name is missing after the folder", name);
+    if (slash ? kd_str_add(&v.folder, name, (size_t)(slash - name) + 1, err) : kd_str_add(&v.folder, "./", 2, err)) goto done;
+    if (!(dir = opendir(v.folder.p))) {
+        kd_fail(err, KD_EUSAGE, "--name %s: folder %s: %s", name, v.folder.p, strerror(errno));
+        goto done;
+    }
+    for (struct dirent *e; !err->code && (e = readdir(dir)); ) fn(&v, e->d_name, err);
+done:
+    if (dir) closedir(dir);
+    free(v.folder.p);
+    return err->code;
+}
+
+static char *path_of(const visit *v, const char *entry, kd_err *err)
+{
+    kd_str s = {0};
+    if (!kd_str_printf(&s, err, "%s%s", v->base == v->name ? "" : v->folder.p, entry)) return s.p;
+    free(s.p);
+    return NULL;
+}
+
+// Listing --------------------------------------------------------------------------------------------------------------
+
+static int add_checkpoint(const visit *v, const char *entry, kd_err *err)
+{
+    kd_run_files *l = v->arg;
+    const int64_t step = step_of(entry, v->base, "_", ".safetensors", NULL);
+    if (step < 0) return 0;
+    char **path = kd_realloc(l->path, (size_t)(l->n + 1) * sizeof *path);
+    if (path) l->path = path;
+    int64_t *steps = kd_realloc(l->step, (size_t)(l->n + 1) * sizeof *steps);
+    if (steps) l->step = steps;
+    if (!path || !steps) return kd_fail_memory(err, "a list of files");
+    char *p = path_of(v, entry, err);
+    if (!p) return err->code;
+    int i = l->n++;
+    for (; i > 0 && steps[i - 1] < step; i--) steps[i] = steps[i - 1], path[i] = path[i - 1];
+    steps[i] = step;
+    path[i] = p;
+    return 0;
+}
+
+int kd_run_list(kd_run_files *l, const char *name, kd_err *err)
+{
+    *l = (kd_run_files){0};
+    if (each_entry(name, add_checkpoint, l, err)) kd_run_list_free(l);
+    return err->code;
+}
+
+void kd_run_list_free(kd_run_files *l)
+{
+    for (int i = 0; i < l->n; i++) free(l->path[i]);
+    free(l->path);
+    free(l->step);
+    *l = (kd_run_files){0};
+}
+
+static int find_any(const visit *v, const char *entry, kd_err *err)
+{
+    char **found = v->arg, *old = *found;
+    const size_t b = strlen(v->base);
+    const bool log = !strncmp(entry, v->base, b) && !strcmp(entry + b, "_log.jsonl");
+    if (!log && step_of(entry, v->base, "_", ".safetensors", NULL) < 0 && step_of(entry, v->base, "_demo_", ".png", NULL) < 0) return 0;
+    char *p = path_of(v, entry, err);
+    if (!p) return err->code;
+    if (old && strcmp(old, p) <= 0) {                  // the first by name, so that the message is the same everywhere
+        free(p);
+        return 0;
+    }
+    free(old);
+    *found = p;
+    return 0;
+}
+
+int kd_run_exists(char **found, const char *name, kd_err *err)
+{
+    *found = NULL;
+    return each_entry(name, find_any, found, err);
+}
+
+// Deleting -------------------------------------------------------------------------------------------------------------
+
+static int delete(const char *path, kd_err *err)
+{
+    if (!unlink(path) || errno == ENOENT) return 0;
+    return kd_fail(err, KD_EFAIL, "%s: cannot be deleted: %s", path, strerror(errno));
+}
+
+int kd_run_prune(const char *name, int64_t step, int64_t keep, kd_err *err)
+{
+    kd_run_files l;
+    if (keep == 0) return 0;
+    KD_TRY(kd_run_list(&l, name, err));
+    for (int i = 0; i < l.n; i++)
+        if (l.step[i] <= step && --keep < 0 && delete(l.path[i], err)) break;
+    kd_run_list_free(&l);
+    return err->code;
+}
+
+static int sweep(const visit *v, const char *entry, kd_err *err)
+{
+    const char *rest;
+    if (*entry != '.' || step_of(entry + 1, v->base, "_", ".safetensors.", &rest) < 0 || strlen(rest) != 6) return 0;
+    char *p = path_of(v, entry, err);
+    if (p) delete(p, err);
+    free(p);
+    return err->code;
+}
+
+int kd_run_sweep(const char *name, kd_err *err) { return each_entry(name, sweep, NULL, err); }
+
+int kd_run_replace(const kd_run_files *l, int64_t step, kd_err *err)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->step[i] != step) KD_TRY(delete(l->path[i], err));
+    return 0;
+}

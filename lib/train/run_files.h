@@ -1,0 +1,30 @@
+// The files of a run called NAME ("runs/faces"): NAME_00018000.safetensors, NAME_demo_00018000.png, NAME_log.jsonl.
+#ifndef KD_RUN_FILES_H
+#define KD_RUN_FILES_H
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Paths, to free().
+char *kd_run_checkpoint(const char *name, int64_t step);
+char *kd_run_demo(const char *name, int64_t step);
+char *kd_run_log(const char *name);
+
+/// The checkpoints of a run by the names of its folder, newest step first.
+typedef struct kd_run_files { char **path; int64_t *step; int n; } kd_run_files;
+int kd_run_list(kd_run_files *l, const char *name, kd_err *err);
+void kd_run_list_free(kd_run_files *l);
+
+/// Is there anything of this name that a new run would write over? *found: the path (to free) or NULL.
+/// errors  KD_EUSAGE if the folder does not exist
+int kd_run_exists(char **found, const char *name, kd_err *err);
+
+/// Deletes all but the `keep` newest checkpoints with steps up to `step`, which must be on disk; keep 0 deletes none.
+int kd_run_prune(const char *name, int64_t step, int64_t keep, kd_err *err);
+
+/// Deletes what a killed run has left half written: .NAME_00018000.safetensors.XXXXXX.
+int kd_run_sweep(const char *name, kd_err *err);
+
+/// Deletes an earlier run's checkpoints listed in l but not the one at `step` (the first of the run that replaces it).
+int kd_run_replace(const kd_run_files *l, int64_t step, kd_err *err);
+#endif
