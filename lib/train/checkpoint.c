@@ -231,7 +231,7 @@ int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd
     parts_of(t, p);
     if (kd_checkpoint_setup(f, path, &c, &o, err)) goto done;
     if (check_same(t, c, f, path, d, err)) goto done;
-    const bool same_optimizer = c->sgd == t->c->sgd && kd_has_m(c) == kd_has_m(t->c);
+    const bool same_optimizer = c->sgd == t->c->sgd && kd_opt_has_m(c) == kd_opt_has_m(t->c);
     for (int k = 0; k < PARTS; k++)
         if (p[k].on_backend && (same_optimizer || !p[k].trained_only) && get_part(t, f, path, &p[k], err)) goto done;
     get_counts(t, f, path, same_optimizer, err);

@@ -4,7 +4,7 @@
 #include "train/demo.h"
 #include "train/log.h"
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 typedef struct loop {
     kd_trainer *t; const kd_dataset *d; const kd_loop *o;
@@ -76,7 +76,7 @@ static void progress(loop *l, const kd_step_stats *s, double seconds)
 static int fail_step(const loop *l, kd_err *err)
 {
     char *path = l->saved >= 0 ? kd_run_checkpoint(l->o->name, l->saved) : NULL;
-    if (path) {
+    if (path && !access(path, F_OK)) {
         const kd_err was = *err;
         *err = (kd_err){0};
         kd_fail(err, was.code, "%.700s; last good checkpoint: %s", was.msg, path);

@@ -11,14 +11,9 @@
 
 static int alloc_state(kd_trainer *t, kd_err *err)
 {
-    const size_t all = (size_t)t->ps->total * sizeof(float), trained = (size_t)t->ps->trained * sizeof(float);
-    kd_backend *be = t->be;
-    KD_TRY(be->alloc(be, (void **)&t->s.w, all, err));
-    KD_TRY(be->alloc(be, (void **)&t->s.ema, all, err));
-    KD_TRY(be->alloc(be, (void **)&t->s.grad, trained, err));
-    if (kd_has_m(t->c)) KD_TRY(be->alloc(be, (void **)&t->s.m, trained, err));
-    if (kd_has_v(t->c)) KD_TRY(be->alloc(be, (void **)&t->s.v, trained, err));
-    if (t->o.accum > 1) KD_TRY(be->alloc(be, (void **)&t->micro, trained, err));
+    const size_t trained = (size_t)t->ps->trained * sizeof(float);
+    KD_TRY(kd_opt_state_new(&t->s, t->be, t->ps, t->c, err));
+    if (t->o.accum > 1) KD_TRY(t->be->alloc(t->be, (void **)&t->micro, trained, err));
 
     KD_TRY(kd_batch_new(&t->batch, t->c, t->o.batch, err));
     t->ones = kd_alloc((size_t)t->o.batch * sizeof *t->ones);
@@ -40,41 +35,44 @@ static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
     return code ? err->code : 0;
 }
 
-// Parameters are bound to their places in the flat arrays, and so are their gradients: the optimizer then runs over whole
-// groups. A parameter that the loss does not depend on keeps the zeros of its place.
+// Parameters and their gradients are bound to their places in the flat arrays: the optimizer then runs over whole groups. A
+// parameter that the loss does not depend on keeps the zeros of its place.
+static bool is_trained(const kd_trainer *t, int i) { return t->lg.net.leaf[i] && t->ps->p[i].group >= 0; }
+
+// Appends the gradient and plans. wrt, dx: room for ps->n values; outs: for one more.
+static int append_gradient(kd_trainer *t, kd_val **wrt, kd_val **dx, kd_val **outs, kd_err *err)
+{
+    const kd_params *ps = t->ps;
+    float *grad = t->micro ? t->micro : t->s.grad;
+    kd_graph *g = t->lg.g;
+    int n = 0, k = 0, n_outs = 0;
+
+    for (int i = 0; i < ps->n; i++) {
+        if (t->lg.net.leaf[i]) kd_bind(t->lg.net.leaf[i], t->s.w + ps->p[i].offset);
+        if (is_trained(t, i)) wrt[n++] = t->lg.net.leaf[i];
+    }
+    t->dloss = kd_input(g, "dloss", KD_F32, KD_SHAPE(t->o.batch));
+    kd_grad(g, t->lg.loss, t->dloss, wrt, n, dx);
+    outs[n_outs++] = t->lg.loss;
+    for (int i = 0; i < ps->n; i++) {
+        kd_val *d = is_trained(t, i) ? dx[k++] : NULL;
+        if (!d) continue;
+        kd_bind(d, grad + ps->p[i].offset);
+        outs[n_outs++] = d;
+    }
+    t->lg.g = NULL;                                   // the program takes it, also on failure
+    return kd_program_new(&t->p, g, t->be, outs, n_outs, err);
+}
+
 static int plan_program(kd_trainer *t, kd_err *err)
 {
-    kd_params *ps = t->ps;
-    float *grad = t->micro ? t->micro : t->s.grad;
-    kd_val **wrt = calloc((size_t)ps->n, sizeof *wrt), **outs = calloc((size_t)ps->n + 1, sizeof *outs);
-    kd_val **dx = calloc((size_t)ps->n, sizeof *dx);
-    int n = 0, n_outs = 0, *which = calloc((size_t)ps->n, sizeof *which);
-
-    if (!wrt || !outs || !dx || !which) kd_fail_memory(err, "a graph");
-    else if (!kd_loss_graph_new(&t->lg, t->c, ps, t->o.batch, true, t->o.checkpointing, err)) {
-        t->flops_forward = kd_graph_flops(t->lg.g) / (double)t->o.batch;
-        for (int i = 0; i < ps->n; i++) {
-            kd_val *leaf = t->lg.net.leaf[i];
-            if (!leaf) continue;
-            kd_bind(leaf, t->s.w + ps->p[i].offset);
-            if (ps->p[i].group < 0) continue;
-            wrt[n] = leaf;
-            which[n++] = i;
-        }
-        t->dloss = kd_input(t->lg.g, "dloss", KD_F32, KD_SHAPE(t->o.batch));
-        kd_grad(t->lg.g, t->lg.loss, t->dloss, wrt, n, dx);
-        outs[n_outs++] = t->lg.loss;
-        for (int k = 0; k < n; k++) {
-            if (!dx[k]) continue;
-            kd_bind(dx[k], grad + ps->p[which[k]].offset);
-            outs[n_outs++] = dx[k];
-        }
-        if (!kd_graph_error(t->lg.g, err)) kd_program_new(&t->p, t->lg.g, t->be, outs, n_outs, err);
-    }
-    free(wrt);
-    free(outs);
-    free(dx);
-    free(which);
+    const size_t n = (size_t)t->ps->n;
+    KD_TRY(kd_loss_graph_new(&t->lg, t->c, t->ps, t->o.batch, true, t->o.checkpointing, err));
+    t->flops_forward = kd_graph_flops(t->lg.g) / (double)t->o.batch;
+    kd_val **room = calloc(3 * n + 1, sizeof *room);
+    if (!room) return kd_fail_memory(err, "a graph");
+    append_gradient(t, room, room + n, room + 2 * n, err);
+    free(room);
     return err->code;
 }
 
@@ -119,12 +117,11 @@ int kd_trainer_new(kd_trainer **to, kd_config *config, const kd_train_opts *o, c
 void kd_trainer_free(kd_trainer *t)
 {
     if (!t) return;
-    if (t->p) kd_program_free(t->p);
-    else kd_graph_free(t->lg.g);                      // not yet the program's
+    kd_program_free(t->p);
+    kd_graph_free(t->lg.g);                           // if no program took it
     kd_loss_graph_free(&t->lg);
-    float *arrays[] = { t->s.w, t->s.ema, t->s.grad, t->s.m, t->s.v, t->micro };
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (arrays[i]) t->be->free(t->be, arrays[i]);
+    kd_opt_state_free(&t->s, t->be);
+    if (t->micro) t->be->free(t->be, t->micro);
     kd_batch_free(&t->batch);
     kd_free(t->ones);
     kd_free(t->loss);
@@ -170,8 +167,7 @@ int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd
 {
     const double rate = kd_lr_at(t->c, t->o.lr, t->lr_step), decay = kd_ema_decay_at(t->c, t->ema_step);
     const double keep = pow(decay, 1 / (double)t->o.accum);          // of the running loss, which moves with each micro-batch
-    const double lr[4] = { rate, rate, rate / 3, rate / 3 };         // the mapping network learns at a third
-    double loss = 0, ema_loss = t->ema_loss, norm;
+    double lr[4], loss = 0, ema_loss = t->ema_loss, norm;
 
     assert(t->step < KD_MAX_STEP);
     if (t->micro) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
@@ -185,8 +181,8 @@ int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd
     KD_TRY(kd_grad_norm(t->be, t->ps, &t->s, &norm, err));
     if (!isfinite(norm))
         return kd_fail(err, KD_EFAIL, "step %lld: the gradient is not finite", (long long)t->step + 1);
-    const double factor = t->o.clip > 0 ? fmin(1, t->o.clip / (norm + 1e-6)) : 1;
-    KD_TRY(kd_opt_step(t->be, t->ps, t->c, &t->s, t->opt_step + 1, lr, factor, decay, err));
+    kd_group_rates(lr, rate);
+    KD_TRY(kd_opt_step(t->be, t->ps, t->c, &t->s, t->opt_step + 1, lr, kd_clip_factor(norm, t->o.clip), decay, err));
 
     t->step++;
     t->opt_step++;
@@ -211,15 +207,14 @@ kd_program *kd_trainer_program(const kd_trainer *t) { return t->p; }
 
 kd_train_plan kd_trainer_plan(const kd_trainer *t)
 {
-    const int64_t trained = 1 + (t->micro != NULL) + (t->s.m != NULL) + (t->s.v != NULL);
-    const int64_t saved = (t->s.m != NULL) + (t->s.v != NULL);
+    const int64_t gradient = t->ps->trained * (int64_t)sizeof(float), state = kd_opt_state_bytes(t->ps, t->c);
     return (kd_train_plan){
         .flops_forward = t->flops_forward,
         .flops = kd_program_flops(t->p) / (double)t->o.batch,
-        .state = (2 * t->ps->total + trained * t->ps->trained) * (int64_t)sizeof(float),
+        .state = state + (t->micro ? gradient : 0),
         .program = kd_program_bytes(t->p),
         .batch = kd_batch_bytes(&t->batch),
-        .save = (2 * t->ps->total + saved * t->ps->trained) * (int64_t)sizeof(float),
+        .save = state - gradient,
     };
 }
 

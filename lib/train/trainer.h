@@ -66,6 +66,10 @@ int kd_trainer_ema(kd_trainer *t, kd_model **m, kd_err *err);
 /// d       the data trained on, for its hash
 int kd_trainer_save(kd_trainer *t, const char *path, const kd_dataset *d, kd_err *err);
 
+/// Writes the EMA model to path (formats/model.md) with kd_step, kd_seen, kd_seed, the class names and history of the data it
+/// was trained on, and `history` (NULL: none of it).
+int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, const char *path, kd_err *err);
+
 /// Reads a checkpoint file whole. errors KD_EFORMAT if it is damaged, KD_EUSAGE if it is another kind of file.
 int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
 /// What it was trained with: config (the caller's to free) and options (checkpointing is false: it is not stored).

@@ -17,7 +17,7 @@ struct kd_trainer {
     double ema_loss; bool has_loss;
 
     // The means
-    kd_loss_graph lg;                      // its graph is the program's
+    kd_loss_graph lg;                      // its graph is the program's: lg.g is NULL then
     kd_val *dloss;                         // input [N]: gradient of the mean over the step with respect to each loss
     kd_program *p;
     float *micro;                          // gradient of one micro-batch if there are several, else NULL
@@ -25,9 +25,5 @@ struct kd_trainer {
     float *ones, *loss;                    // [N] on the host: for dloss, from lg.loss
     double flops_forward;                  // of an image
 };
-
-/// Does this optimizer keep a first moment (SGD: momentum), a second one?
-static inline bool kd_has_m(const kd_config *c) { return !c->sgd || c->momentum != 0; }
-static inline bool kd_has_v(const kd_config *c) { return !c->sgd; }
 
 #endif

@@ -1,0 +1,126 @@
+// kd-train: train a diffusion model. Output: the EMA model on stdout (formats/model.md), and the files of --name.
+#include "base/memory.h"
+#include "base/opt.h"
+#include "base/talk.h"
+#include "train/loop.h"
+#include "train/session.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct args { kd_session_opts s; kd_loop l; int64_t data_mem; bool profile; kd_common common; };
+static const uint64_t no_seed = UINT64_MAX;
+
+static int parse(struct args *a, int argc, char **argv, kd_err *err)
+{
+    const kd_opt opts[] = {
+        KD_OPT_STR('c', "config", &a->s.config, "FILE", "k-diffusion's JSON config (with --resume or --init: theirs)"),
+        KD_OPT_ARG("IMAGES", &a->s.images, 0, "images to train on; - for stdin (default: stdin if a pipe or file, else the config's)"),
+        KD_OPT_INT(0, "steps", &a->l.steps, 1, KD_MAX_STEP, "last step, counted from the run's first (default: until Ctrl-C)"),
+        KD_OPT_INT('b', "batch", &a->s.batch, 1, 65536, "images in memory at once (default 64)"),
+        KD_OPT_INT(0, "accum", &a->s.accum, 1, 65536, "batches a step (default 1)"),
+        KD_OPT_NUM(0, "lr", &a->s.lr, 1e-12, 1e3, "learning rate (default: the config's)"),
+        KD_OPT_NUM(0, "clip", &a->s.clip, 0, 1e30, "limit of the gradient's norm, 0 for none (default 1)"),
+        KD_OPT_U64(0, "seed", &a->s.seed, "everything random follows from it (default 0)"),
+        KD_OPT_STR(0, "name", &a->s.name, "NAME", "of the run's files: NAME_00001000.safetensors, ... (default model)"),
+        KD_OPT_INT(0, "save-every", &a->l.save_every, 1, KD_MAX_STEP, "steps between checkpoints (default 1000)"),
+        KD_OPT_INT(0, "keep", &a->l.keep, 0, 1 << 30, "checkpoints that stay, 0 for all (default 0)"),
+        KD_OPT_INT(0, "demo-every", &a->l.demo_every, 0, KD_MAX_STEP, "steps between demo grids, 0 for none (default 0)"),
+        KD_OPT_INT(0, "demo-n", &a->l.demo_n, 1, 4096, "images of a demo grid (default 64)"),
+        KD_OPT_STR(0, "log", &a->s.log, "FILE", "a JSON line a step (default NAME_log.jsonl)"),
+        KD_OPT_INT(0, "log-every", &a->l.log_every, 1, KD_MAX_STEP, "steps between lines on stderr if it is no terminal (default 25)"),
+        KD_OPT_STR(0, "resume", &a->s.resume, "FILE|auto", "go on from a checkpoint, or from the newest of --name"),
+        KD_OPT_STR(0, "init", &a->s.init, "MODEL", "start from a model's weights"),
+        KD_OPT_FLAG(0, "reset-ema", &a->s.reset_ema, "with --resume: start from the averaged weights, average anew"),
+        KD_OPT_FLAG(0, "force", &a->s.force, "start anew over existing files of --name"),
+        KD_OPT_FLAG(0, "checkpointing", &a->s.checkpointing, "compute activations twice: less memory, same numbers"),
+        KD_OPT_FLAG(0, "plan", &a->s.plan, "print parameters, GFLOP an image and memory, and stop"),
+        KD_OPT_FLAG(0, "profile", &a->profile, "print time, GFLOP/s and bytes of each op at the end"),
+        KD_OPT_INT(0, "data-mem", &a->data_mem, 0, 1 << 30, "MiB of pixels in memory, more in a mapped file (default: a quarter of it)"),
+        KD_OPT_END };
+    return kd_cli_parse("kd-train", "train a diffusion model", opts, KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv,
+                        &a->common, err);
+}
+
+static int check(struct args *a, kd_err *err)
+{
+    if (a->s.force && a->s.resume) return kd_fail(err, KD_EUSAGE, "--force starts anew, --resume goes on: give one of them");
+    if (a->s.reset_ema && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--reset-ema needs --resume");
+    a->s.has_seed = a->s.seed != no_seed;
+    a->s.data_mem = a->data_mem >= 0 ? a->data_mem << 20 : kd_memory_total() / 4;
+    a->l.name = a->s.name;
+    a->l.log = a->s.log;
+    a->l.terminal = kd_talk_is_terminal();
+    return 0;
+}
+
+// Finds out now, not after the last step, that the model cannot be written there. *wanted: there is a place for it.
+static int try_output(const char *path, bool *wanted, kd_err *err)
+{
+    kd_out *out;
+    *wanted = strcmp(path, "-") || !isatty(STDOUT_FILENO);
+    if (!*wanted || !strcmp(path, "-")) return 0;
+    KD_TRY(kd_out_open(&out, path, true, err));
+    kd_out_close(out);
+    return 0;
+}
+
+static void print_mib(const char *what, int64_t bytes) { printf("%-36s %10.1f MiB\n", what, (double)bytes / (1 << 20)); }
+
+// What is in memory already is measured, what comes is planned.
+static void print_plan(const kd_session *s)
+{
+    const kd_train_plan p = kd_trainer_plan(s->t);
+    const kd_dataset *d = &s->data;
+    const int64_t data = d->n * d->h * d->w * d->c;
+    printf("%-36s %10lld\n", "parameters", (long long)kd_trainer_parameters(s->t));
+    printf("%-36s %10.4f\n", "GFLOP an image, forward", p.flops_forward / 1e9);
+    printf("%-36s %10.4f\n", "GFLOP an image, with gradient", p.flops / 1e9);
+    print_mib(d->n ? "memory at its peak" : "memory at its peak, without the images", s->memory + p.state + p.batch + p.program + p.save);
+    print_mib("  weights, average, optimizer", p.state);
+    print_mib("  activations and scratch", p.program);
+    print_mib("  a batch", p.batch);
+    print_mib("  a copy while saving", p.save);
+    print_mib("  program and images", s->memory);
+    if (d->n) print_mib("    of these images", data);
+}
+
+static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
+{
+    const int64_t step = kd_trainer_steps(s->t);
+    a->l.notes = (const char *const *)s->note;
+    a->l.n_notes = s->n_notes;
+    a->l.replaced = s->replaced;
+    if (a->profile) kd_program_profile(kd_trainer_program(s->t), true);
+    if (a->l.steps && step >= a->l.steps) kd_say("step %lld is done already", (long long)step);
+    KD_TRY(kd_train_loop(s->t, &s->data, &a->l, err));
+    kd_status_clear();
+    return wanted ? kd_trainer_result(s->t, &s->data, a->common.history, a->common.out, err) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = {
+        .s = { .name = "model", .batch = -1, .accum = -1, .clip = -1, .seed = no_seed, .say = kd_say },
+        .l = { .save_every = 1000, .demo_n = 64, .log_every = 25, .say = kd_say, .status = kd_status }, .data_mem = -1 };
+    kd_session s = {0};
+    kd_backend *be = NULL;
+    kd_err err = {0};
+    bool wanted;
+
+    if (parse(&a, argc, argv, &err)) goto done;
+    kd_talk_init("kd-train", a.common.quiet);
+    if (check(&a, &err) || (!a.s.plan && try_output(a.common.out, &wanted, &err))) goto done;
+    kd_catch_signals();
+    if (kd_backend_open(&be, a.common.device, &err)) goto done;
+    if (kd_session_open(&s, &a.s, be, &err)) goto done;
+    if (a.s.plan) print_plan(&s);
+    else train(&a, &s, wanted, &err);
+    if (a.profile && s.t) kd_program_profile_print(kd_trainer_program(s.t), stderr);
+done:
+    kd_status_clear();
+    kd_session_close(&s);
+    kd_backend_close(be);
+    kd_cli_free(&a.common);
+    return kd_tool_exit("kd-train", &err);
+}
