@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     kd_session s = {0};
     kd_backend *be = NULL;
     kd_err err = {0};
-    bool wanted;
+    bool wanted = false;
 
     if (parse(&a, argc, argv, &err)) goto done;
     kd_talk_init("kd-train", a.common.quiet);

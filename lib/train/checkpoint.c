@@ -111,9 +111,10 @@ int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err)
     KD_TRY(kd_safetensors_load(path, f, err));
     const char *kind = kd_frame_kind(*f);
     if (kind && !strcmp(kind, "checkpoint/1")) return 0;
+    kd_fail(err, KD_EUSAGE, "%s: not a checkpoint (%s); --init starts from a model", path, kind ? kind : "of no kind");
     kd_frame_free(*f);
     *f = NULL;
-    return kd_fail(err, KD_EUSAGE, "%s: not a checkpoint (kind %s); --init starts from a model", path, kind ? kind : "unknown");
+    return err->code;
 }
 
 // Metadata that must be there and be a number, whole.
@@ -222,6 +223,15 @@ static int check_same(const kd_trainer *t, const kd_config *c, const kd_frame *f
     return 0;
 }
 
+// No tensor that the network and the optimizer of the file's own config do not have. (get_part finds the missing ones.)
+static int check_count(const kd_trainer *t, const kd_config *c, const kd_frame *f, const char *path, kd_err *err)
+{
+    int trained = 0;
+    for (int i = 0; i < t->ps->n; i++) trained += t->ps->p[i].group >= 0;
+    const int want = 2 * t->ps->n + (kd_opt_has_m(c) + kd_opt_has_v(c)) * trained;
+    return f->n == want ? 0 : kd_fail(err, KD_EFORMAT, "%s: expected %d tensors, got %d", path, want, f->n);
+}
+
 int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd_dataset *d, kd_err *err)
 {
     kd_config *c = NULL;
@@ -230,7 +240,7 @@ int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd
 
     parts_of(t, p);
     if (kd_checkpoint_setup(f, path, &c, &o, err)) goto done;
-    if (check_same(t, c, f, path, d, err)) goto done;
+    if (check_same(t, c, f, path, d, err) || check_count(t, c, f, path, err)) goto done;
     const bool same_optimizer = c->sgd == t->c->sgd && kd_opt_has_m(c) == kd_opt_has_m(t->c);
     for (int k = 0; k < PARTS; k++)
         if (p[k].on_backend && (same_optimizer || !p[k].trained_only) && get_part(t, f, path, &p[k], err)) goto done;

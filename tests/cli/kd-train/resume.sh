@@ -25,5 +25,5 @@ train --resume often_00000009.safetensors --name other --steps 20 -o /dev/null
 same all-whole_00000020.safetensors other_00000020.safetensors
 
 # Already there.
-kd-train --no-history --resume auto --name other --steps 20 d.st >again.st
+kd-train -q --no-history --resume auto --name other --steps 20 d.st >again.st
 same all-whole.st again.st
