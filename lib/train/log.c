@@ -68,6 +68,7 @@ int kd_log_open(kd_log **to, const char *path, int64_t step, double *elapsed, kd
     } else if (log->file) {
         cut(log, step, elapsed, err);
     }
+    if (log->f) setvbuf(log->f, NULL, _IOLBF, 0);     // for those who watch it
     if (err->code) {
         kd_log_close(log);
         return err->code;

@@ -3,15 +3,15 @@
 # run that was left alone. Run in an empty folder, with the tools on PATH and ROOT the repository:
 #   mkdir /tmp/k && cd /tmp/k && ROOT=~/kd PATH=~/kd/build:$PATH bash ~/kd/tests/slow/kill50.sh
 set -u
-kills=${1:-50} steps=2000000 hurt=0 i
+kills=${1:-50} hurt=0
 . "$ROOT/tests/cli/kd-train/setup.bash"
 digits 100
 config c.json "${everything[@]}"
-train() { kd-train -q --no-history -b 4 --save-every 5 --keep 3 --name run --resume auto -c c.json d.st "$@"; }
+train=(kd-train -q --no-history -b 4 --save-every 5 --keep 3 --name run --resume auto -c c.json d.st -o /dev/null)
 RANDOM=1
 
 for ((i = 0; i < kills; i++)); do
-    train --steps $steps -o /dev/null 2>/dev/null &
+    "${train[@]}" 2>/dev/null &
     # From before the first file is open to well past some checkpoints.
     sleep "$(printf '0.%03d' $((RANDOM % 700)))"
     if kill -9 $! 2>/dev/null; then hurt=$((hurt + 1)); fi
@@ -23,7 +23,7 @@ done
 last=$(ls run_*.safetensors 2>/dev/null | tail -n 1)
 last=${last#run_} last=${last%.safetensors}
 end=$((10#${last:-0} + 12))
-train --steps $end -o /dev/null || echo "resuming failed"
+"${train[@]}" --steps $end || echo "resuming failed"
 kd-train -q --no-history -b 4 --save-every 1000000 --name whole -c c.json d.st --steps $end -o /dev/null
 file=$(printf '%08d.safetensors' $end)
 cmp "run_$file" "whole_$file" && echo "the same after $kills kills"

@@ -4,7 +4,7 @@ digits 40
 config c.json "${everything[@]}"
 for signal in INT TERM; do
     kd-train -c c.json d.st -b 4 --name $signal --log-every 1000000 >out 2>err &
-    until [ "$(wc -l <${signal}_log.jsonl 2>/dev/null || echo 0)" -gt 0 ]; do sleep 0.02; done
+    until grep -q step ${signal}_log.jsonl 2>/dev/null; do sleep 0.02; done
     kill -$signal $!
     wait $!
     echo "exit $?"
@@ -12,7 +12,7 @@ for signal in INT TERM; do
     last=$(tail -n 1 ${signal}_log.jsonl | sed 's/.*"step": \([0-9]*\),.*/\1/')
     file=$(printf '%s_%08d.safetensors' $signal "$last")
     ls $signal*.safetensors | grep -vx "$file"
-    sed "s/$last/N/; s/$file/FILE/" err
+    sed "s/$file/FILE/; s/step $last/step N/" err
     kd-train -q d.st --name $signal --resume auto --steps $((last + 3)) -o /dev/null
     kd-train -q -c c.json d.st -b 4 --name whole-$signal --steps $((last + 3)) -o /dev/null
     cmp $(printf '%s_%08d.safetensors' $signal $((last + 3))) $(printf 'whole-%s_%08d.safetensors' $signal $((last + 3)))
@@ -20,7 +20,7 @@ done
 # While it waits for data.
 mkfifo pipe
 sleep 100 >pipe &
-kd-train -c c.json --name w <pipe >out 2>err &
+kd-train -c c.json --name waiting <pipe >out 2>err &
 sleep 0.3
 kill -INT $!
 wait $!
@@ -28,5 +28,5 @@ echo "exit $?"
 cat err
 kill %?sleep
 wait 2>/dev/null
-ls w* 2>/dev/null
+ls waiting* 2>/dev/null
 exit 0
