@@ -36,3 +36,4 @@ echo hello | t -q -c c.json --steps 1 -
 config mapping.json '"sigma_data": 0.55' '"sigma_data": 0.55, "mapping_cond_dim": 4'
 t -q -c mapping.json --steps 1 d.st
 ls *model* 2>/dev/null
+exit 0

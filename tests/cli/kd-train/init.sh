@@ -19,4 +19,4 @@ kd-prep -q "$mnist" --size 14 --limit 40 -o h.st
 kd-train -q -c c.json -b 4 --steps 1 --name h h.st -o m.st
 grep -ao 'kd-prep -q .* kd-train\|kd-prep -q' m.st | head -n 1 | cut -c 1-10
 grep -ao 'kd-train -q -c c.json' m.st
-grep -ac 'kd-train -q' h_00000001.safetensors
+grep -aq 'kd-train -q' h_00000001.safetensors || echo none in the checkpoint

@@ -5,10 +5,10 @@ config c.json
 kd-train -q -c c.json --plan </dev/null | sed -E 's/[0-9]+\.[0-9]+/X/; s/ +/ /g'
 kd-train -q -c c.json --plan d.st | tail -n 1 | sed -E 's/[0-9]+\.[0-9]+/X/; s/ +/ /g'
 ls *model* 2>/dev/null
-config big.json '"widths": [32]' '"widths": [192]' '"d_ffs": [64]' '"d_ffs": [512]' '"depths": [2]' '"depths": [4]'
+config big.json '"widths": [32]' '"widths": [128]' '"d_ffs": [64]' '"d_ffs": [384]'
 for more in "" --checkpointing "--accum 2"; do
-    planned=$(kd-train -q -c big.json -b 64 --threads 2 --plan $more d.st | sed -n 's/^memory at its peak *\([0-9.]*\) MiB/\1/p')
-    kd-train -q -c big.json -b 64 --steps 3 --threads 2 $more --force d.st -o /dev/null >out &
+    planned=$(kd-train -q -c big.json -b 48 --plan $more d.st | sed -n 's/^memory at its peak *\([0-9.]*\) MiB/\1/p')
+    kd-train -q -c big.json -b 48 --steps 3 $more --force d.st -o /dev/null >out &
     pid=$! peak=0
     while now=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' /proc/$pid/status 2>/dev/null) && [ "$now" ]; do peak=$now; sleep 0.01; done
     wait $pid

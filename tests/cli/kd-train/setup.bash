@@ -1,4 +1,5 @@
 # For the tests of kd-train: `. $ROOT/tests/cli/kd-train/setup.bash`
+export OMP_NUM_THREADS=1             # many tests run at once; resume.sh asks for more
 here=$ROOT/tests/cli/kd-train
 mnist=$ROOT/examples/data/mnist5k/train-images-idx3-ubyte.gz
 
