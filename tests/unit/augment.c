@@ -53,9 +53,11 @@ static void matrices_and_conditions(void **state)
             float cond[KD_AUGMENT_COND];
             kd_augment_matrix(m, cond, draws, images[i].h, images[i].w, 0.12);
             for (int k = 0; k < 9; k++)
-                if (fabs(m[k] - want[k]) > matrix_error) fail_msg("%s.%s matrix[%d]: %g, want %g", images[i].name, groups[g], k, m[k], want[k]);
+                if (fabs(m[k] - want[k]) > matrix_error)
+                    fail_msg("%s.%s matrix[%d]: %g, want %g", images[i].name, groups[g], k, m[k], want[k]);
             for (int k = 0; k < KD_AUGMENT_COND; k++)
-                if (fabs(cond[k] - want_cond[k]) > 1e-6) fail_msg("%s.%s cond[%d]: %g, want %g", images[i].name, groups[g], k, cond[k], want_cond[k]);
+                if (fabs(cond[k] - want_cond[k]) > 1e-6)
+                    fail_msg("%s.%s cond[%d]: %g, want %g", images[i].name, groups[g], k, cond[k], want_cond[k]);
         }
 }
 
@@ -132,7 +134,8 @@ static void draws_have_their_distributions(void **state)
     for (int k = 0; k < KD_AUGMENT_DRAWS; k++) {
         const double mean = sum[k] / N, variance = square[k] / N - mean * mean;
         const double want = normal[k] ? 0 : 0.5, spread = normal[k] ? 1 : k == 0 || k == 2 ? 0.25 : 1.0 / 12;
-        if (fabs(mean - want) > 0.04 || fabs(variance - spread) > 0.05 * spread) fail_msg("draw %d: mean %g, variance %g", k, mean, variance);
+        if (fabs(mean - want) > 0.04 || fabs(variance - spread) > 0.05 * spread)
+            fail_msg("draw %d: mean %g, variance %g", k, mean, variance);
     }
 }
 

@@ -155,7 +155,8 @@ static void check_losses(const fixture *x, int64_t i, double limit)
 {
     const double *want = doubles(x->run, "losses") + i * BATCH;
     for (int k = 0; k < BATCH; k++)
-        if (fabs(x->loss[k] - want[k]) > limit * want[k]) fail_msg("loss %d of micro-batch %d: %.9g, want %.9g", k, (int)i, x->loss[k], want[k]);
+        if (fabs(x->loss[k] - want[k]) > limit * want[k])
+            fail_msg("loss %d of micro-batch %d: %.9g, want %.9g", k, (int)i, x->loss[k], want[k]);
 }
 
 static void run_case(const struct golden_case *g)

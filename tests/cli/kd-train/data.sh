@@ -22,12 +22,14 @@ same config_00000003.safetensors all_00000003.safetensors
 kd-prep -q "$mnist" --size 14 --limit 10 | kd-grid -q --each 'p%d.png'
 mkdir -p pics/a pics/b
 mv p[0-4]*.png pics/a; mv p*.png pics/b
-config folder.json '"type": "mnist", "location": "nowhere", "num_classes": 10' '"type": "imagefolder-class", "location": "pics", "num_classes": 2'
+config folder.json '"type": "mnist", "location": "nowhere", "num_classes": 10' \
+    '"type": "imagefolder-class", "location": "pics", "num_classes": 2'
 kd-prep -q pics --labels dir --size 14 --channels 1 -o pics.st
 t -c folder.json --name folder </dev/null
 t -c folder.json --name pics pics.st
 same folder_00000003.safetensors pics_00000003.safetensors
 config gone.json '"type": "mnist"' '"type": "imagefolder"'
 t -c gone.json --name gone </dev/null
-config hugging.json '"type": "mnist", "location": "nowhere"' '"type": "huggingface", "location": "nelorth/oxford-flowers", "image_key": "image"'
+config hugging.json '"type": "mnist", "location": "nowhere"' \
+    '"type": "huggingface", "location": "nelorth/oxford-flowers", "image_key": "image"'
 t -c hugging.json --name hugging </dev/null

@@ -1,4 +1,5 @@
-# A disk that fills up while a checkpoint is written, at each of its writes: exit 1, and the one before stays until a whole one is there. timeout: 300
+# A disk that fills up while a checkpoint is written, at each of its writes: exit 1, and the one before stays until a whole
+# one is there. timeout: 300
 . $ROOT/tests/cli/kd-train/setup.bash
 digits 10
 config c.json
