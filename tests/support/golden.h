@@ -1,0 +1,20 @@
+// Reference files of tests/golden for tests: tensors as doubles, tolerances, the error that is compared with them.
+// A file that cannot be read ends the test program with a message: nothing can be tested without it.
+#ifndef KD_TEST_GOLDEN_H
+#define KD_TEST_GOLDEN_H
+#include "base/json.h"
+#include "tensor/tensor.h"
+
+/// tests/golden/NAME.safetensors; kd_frame_free it.
+kd_frame *golden_load(const char *name);
+/// A tensor's values as double, or float; malloc'ed. n: NULL, or receives their number.
+double *golden_f64(const kd_frame *f, const char *name, int64_t *n);
+float *golden_f32(const kd_frame *f, const char *name, int64_t *n);
+/// A metadata value, parsed as JSON; json_decref it.
+json_t *golden_json(const kd_frame *f, const char *key);
+/// A number of tests/golden/tolerances.json: what float32 PyTorch reaches.
+double golden_tolerance(const char *group, const char *key);
+
+/// max |a - b| / max |b|: the error of golden README section 13. NaN if there is one in a.
+double golden_error(const float *a, const double *b, int64_t n);
+#endif

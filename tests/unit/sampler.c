@@ -1,0 +1,247 @@
+// Samplers against golden samplers (two analytic denoisers, recorded noise) and schedules; runs do not depend on what
+// else is in the batch.
+#include "diffusion/sampler.h"
+#include "tests/support/golden.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+// Denoisers of golden README section 5 ------------------------------------------------------------------------------
+
+enum { PIXELS = 3 * 4 * 4, IMAGES = 2 };
+typedef struct denoiser { const double *mu; bool mix; int64_t calls; } denoiser;      // mu: gauss's mean a pixel
+
+static double gauss(const double mu, double x, double s) { return (mu * s * s + x * 0.25) / (s * s + 0.25); }
+
+static double mix(double x, double s)
+{
+    static const double w[] = { 0.3, 0.7 }, m[] = { -1, 0.75 }, q[] = { 0.25, 0.5 };
+    double r[2], v[2], sum = 0, d = 0;
+    for (int k = 0; k < 2; k++) v[k] = q[k] * q[k] + s * s;
+    const double e[] = { -(x - m[0]) * (x - m[0]) / (2 * v[0]), -(x - m[1]) * (x - m[1]) / (2 * v[1]) };
+    for (int k = 0; k < 2; k++) sum += r[k] = w[k] / sqrt(v[k]) * exp(e[k] - fmax(e[0], e[1]));
+    for (int k = 0; k < 2; k++) d += r[k] / sum * (m[k] * s * s + x * q[k] * q[k]) / v[k];
+    return d;
+}
+
+static int denoise(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+{
+    (void)err;
+    denoiser *d = arg;
+    d->calls++;
+    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = (float)(d->mix ? mix(x[i], sigma) : gauss(d->mu[i % PIXELS], x[i], sigma));
+    return 0;
+}
+
+static int bank(void *arg, int64_t step, double from, double to, int64_t n, int64_t size, float *z, kd_err *err)
+{
+    (void)from, (void)to, (void)err;
+    memcpy(z, (const float *)arg + step * n * size, (size_t)(n * size) * sizeof *z);
+    return 0;
+}
+
+// Golden runs ------------------------------------------------------------------------------------------------------
+
+static kd_sampler_opts options_of(json_t *kwargs)
+{
+    kd_sampler_opts o = kd_sampler_defaults();
+    struct { const char *name; double *to; } number[] = { { "eta", &o.eta }, { "s_churn", &o.s_churn }, { "s_tmin", &o.s_tmin },
+                                                          { "s_tmax", &o.s_tmax }, { "s_noise", &o.s_noise } };
+    for (size_t k = 0; k < sizeof number / sizeof *number; k++)
+        if (json_object_get(kwargs, number[k].name)) *number[k].to = json_number_value(json_object_get(kwargs, number[k].name));
+    if (json_object_get(kwargs, "order")) o.order = json_integer_value(json_object_get(kwargs, "order"));
+    if (json_object_get(kwargs, "solver_type")) o.solver = json_string_value(json_object_get(kwargs, "solver_type"));
+    return o;
+}
+
+// name: "gauss.k10_80.euler.churn": denoiser, schedule, run
+static void golden_run(const kd_frame *f, const char *name, json_t *run, const kd_sampler *s)
+{
+    char who[8], schedule[8], key[32];
+    int at = 0;
+    assert_int_equal(sscanf(name, "%7[a-z].%7[a-z0-9_].%n", who, schedule, &at), 2);
+    int64_t levels, calls;
+    snprintf(key, sizeof key, "sigmas.%s", schedule);
+    float *sigmas = golden_f32(f, key, &levels);
+    snprintf(key, sizeof key, "x.%s", schedule);
+    float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
+    double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
+    denoiser d = { .mu = mu, .mix = !strcmp(who, "mix") };
+    const kd_sampler_opts o = options_of(json_object_get(run, "kwargs"));
+    const kd_noise from = { bank, noise };
+    kd_err err = { 0 };
+    assert_int_equal(kd_sample_with(s, &o, denoise, &d, sigmas, levels - 1, IMAGES, PIXELS, &from, x, &calls, &err), 0);
+    assert_int_equal(calls, json_integer_value(json_object_get(run, "model_calls")));
+    assert_int_equal(calls, kd_sampler_calls(s, levels - 1));
+    assert_int_equal(calls, d.calls);
+    const double error = golden_error(x, want, IMAGES * PIXELS), allowed = fmax(1e-5, 3 * golden_tolerance("samplers", name + at));
+    if (!(error <= allowed)) fail_msg("%s: error %.2g, allowed %.2g", name, error, allowed);
+    free(sigmas), free(x), free(noise), free(mu), free(want);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    kd_frame *f = golden_load("samplers");
+    json_t *runs = golden_json(f, "runs"), *run;
+    const char *name;
+    int done = 0;
+    json_object_foreach(runs, name, run) {
+        const char *function = json_string_value(json_object_get(run, "function")) + strlen("sample_");
+        const kd_sampler *s = kd_sampler_find(function);
+        if (!s) continue;                              // a sampler that is not there yet
+        golden_run(f, name, run, s);
+        done++;
+    }
+    assert_true(done >= 8 * (3 + 3 + 2 + 1 + 4 + 7));  // euler, heun, lms, 2m, ancestral, 2m_sde; 2 denoisers, 4 schedules
+    json_decref(runs);
+    kd_frame_free(f);
+}
+
+static void test_schedules(void **state)
+{
+    (void)state;
+    kd_frame *f = golden_load("schedules");
+    json_t *params = golden_json(f, "params"), *p;
+    const char *name;
+    int done = 0;
+    json_object_foreach(params, name, p) {
+        if (strncmp(name, "karras.", 7)) continue;
+        const int64_t n = json_integer_value(json_object_get(p, "n"));
+        float got[64];
+        kd_err err = { 0 };
+        double *want = golden_f64(f, name, NULL);
+        assert_int_equal(kd_sigmas_karras(got, n, json_number_value(json_object_get(p, "sigma_min")),
+                                          json_number_value(json_object_get(p, "sigma_max")),
+                                          json_number_value(json_object_get(p, "rho")), &err), 0);
+        for (int64_t i = 0; i < n; i++) assert_true(fabs(got[i] - want[i]) <= 1e-7 * want[i]);
+        assert_true(got[n] == 0);
+        free(want);
+        done++;
+    }
+    assert_int_equal(done, 15);
+    json_decref(params);
+    kd_frame_free(f);
+}
+
+static void test_schedule_errors(void **state)
+{
+    (void)state;
+    static const struct { int64_t n; double smin, smax, rho; } bad[] = {
+        { 0, 0.01, 80, 7 }, { 10, 0, 80, 7 }, { 10, -1, 80, 7 }, { 10, NAN, 80, 7 }, { 10, 2, 1, 7 }, { 10, 0.01, INFINITY, 7 },
+        { 10, 0.01, 80, 0 }, { 10, 0.01, 80, NAN }, { 10, 1e-60, 80, 7 } };
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        float out[11] = { 5 };
+        kd_err err = { 0 };
+        assert_int_equal(kd_sigmas_karras(out, bad[k].n, bad[k].smin, bad[k].smax, bad[k].rho, &err), KD_EUSAGE);
+        assert_true(out[0] == 5);
+    }
+}
+
+// Promises ---------------------------------------------------------------------------------------------------------
+
+enum { STEPS = 6 };
+
+// Images first .. first+n-1 of a run.
+static void sample(const kd_sampler *s, int64_t first, int64_t n, float *x)
+{
+    static const double mu[PIXELS] = { 0.5 };
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.s_churn = 3;
+    denoiser d = { .mu = mu, .mix = true };
+    float sigmas[STEPS + 1];
+    kd_draw draw[8];
+    kd_err err = { 0 };
+    assert_int_equal(kd_sigmas_karras(sigmas, STEPS, 0.02, 20, 7, &err), 0);
+    for (int64_t k = 0; k < n; k++) {
+        draw[k] = (kd_draw){ 11, (uint64_t)(first + k) };
+        kd_sample_start(x + k * PIXELS, PIXELS, draw[k], sigmas[0]);
+    }
+    assert_int_equal(kd_sample(s, &o, denoise, &d, sigmas, STEPS, n, PIXELS, draw, x, NULL, &err), 0);
+}
+
+static void test_image_depends_on_its_draw_only(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    for (int k = 0; k < samplers; k++) {
+        float together[5 * PIXELS], alone[PIXELS];
+        sample(&s[k], 0, 5, together);
+        for (int64_t i = 0; i < 5; i++) {
+            sample(&s[k], i, 1, alone);
+            assert_memory_equal(alone, together + i * PIXELS, sizeof alone);
+        }
+        assert_memory_not_equal(together, together + PIXELS, PIXELS * sizeof *together);
+    }
+}
+
+// One step from any start ends at the denoiser's answer there.
+static void test_one_step(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    const float sigmas[] = { 3, 0 };
+    const kd_draw draw = { 1, 2 };
+    const kd_sampler_opts o = kd_sampler_defaults();
+    for (int k = 0; k < samplers; k++) {
+        denoiser d = { .mix = true };
+        kd_err err = { 0 };
+        float x[PIXELS], want[PIXELS];
+        int64_t calls;
+        kd_sample_start(x, PIXELS, draw, sigmas[0]);
+        denoise(&d, 1, sigmas[0], x, want, &err);
+        assert_int_equal(kd_sample(&s[k], &o, denoise, &d, sigmas, 1, 1, PIXELS, &draw, x, &calls, &err), 0);
+        assert_int_equal(calls, 1);
+        for (int i = 0; i < PIXELS; i++) assert_true(fabsf(x[i] - want[i]) < 1e-5F);
+    }
+}
+
+static int nan_below_one(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+{
+    (void)arg, (void)err;
+    for (int64_t i = 0; i < n; i++) out[i] = i == n - 1 && sigma < 1 ? NAN : x[i] / 2;
+    return 0;
+}
+
+static void test_nan(void **state)
+{
+    (void)state;
+    const float sigmas[] = { 4, 2, 0.5F, 0.25F, 0 };
+    const kd_draw draw = { 1, 2 };
+    const kd_sampler_opts o = kd_sampler_defaults();
+    kd_err err = { 0 };
+    float x[PIXELS] = { 0 };
+    assert_int_equal(kd_sample(kd_sampler_find("dpmpp_2m"), &o, nan_below_one, NULL, sigmas, 4, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
+    assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    const float sigmas[] = { 4, 0 };
+    const kd_draw draw = { 1, 2 };
+    kd_sampler_opts bad[6];
+    for (int k = 0; k < 6; k++) bad[k] = kd_sampler_defaults();
+    bad[0].eta = -1, bad[1].eta = NAN, bad[2].s_churn = -1, bad[3].s_noise = INFINITY, bad[4].order = 0, bad[5].solver = "rk4";
+    for (int k = 0; k < 6; k++) {
+        kd_err err = { 0 };
+        float x[PIXELS] = { 0 };
+        assert_int_equal(kd_sample(kd_sampler_find("euler"), &bad[k], nan_below_one, NULL, sigmas, 1, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_schedules), cmocka_unit_test(test_schedule_errors),
+        cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_bad_options) };
+    return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
+}
