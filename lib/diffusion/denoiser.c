@@ -45,8 +45,8 @@ int kd_denoiser_new(kd_denoiser **out, const kd_model *m, kd_backend *be, kd_err
 
 static void plan_free(plan *pl)
 {
-    if (pl->p) kd_program_free(pl->p);
-    else if (pl->lg.g) kd_graph_free(pl->lg.g);      // not yet the program's
+    kd_program_free(pl->p);
+    if (pl->lg.g) kd_graph_free(pl->lg.g);           // not yet the program's
     kd_loss_graph_free(&pl->lg);
     free(pl->grad);
     *pl = (plan){ 0 };
@@ -138,7 +138,9 @@ static int make_program(plan *pl, const kd_denoiser *d, kd_err *err)
         if (pl->grad[i]) outs[n++] = pl->grad[i];
     for (int i = 0; i < ps->n; i++)
         if (pl->lg.net.leaf[i]) kd_bind(pl->lg.net.leaf[i], d->w + ps->p[i].offset);
-    int code = kd_program_new(&pl->p, pl->lg.g, d->be, outs, n, err);
+    kd_graph *g = pl->lg.g;
+    pl->lg.g = NULL;                   // the program's from here, or gone
+    const int code = kd_program_new(&pl->p, g, d->be, outs, n, err);
     free(outs);
     return code;
 }

@@ -1,0 +1,105 @@
+// Reading the inputs of a denoiser's call and writing its images. Read denoised.md first.
+#include "formats/denoised.h"
+#include "base/memory.h"
+#include <math.h>
+#include <stdlib.h>
+
+static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }
+
+// The tensor of a name, converted to `to` (F32 or I64); *values is NULL if there is none. Its shape must be `want`.
+static int take(void **values, kd_dtype to, const kd_frame *f, const char *file, const char *name, kd_shape want, kd_err *err)
+{
+    const kd_tensor *t = kd_frame_get(f, name);
+    if (!t) return 0;
+    if (!kd_shape_same(&t->shape, &want)) {
+        char expected[128], got[128];
+        return kd_fail(err, KD_EUSAGE, "%s: %s: expected the shape %s, got %s", file, name, kd_shape_str(expected, sizeof expected, &want),
+                       kd_shape_str(got, sizeof got, &t->shape));
+    }
+    if (to == KD_F32 ? !is_float(t->dtype) : is_float(t->dtype) || t->dtype == KD_BOOL)
+        return kd_fail(err, KD_EUSAGE, "%s: %s: expected %s, got %s", file, name, to == KD_F32 ? "a float type" : "integers",
+                       kd_dtype_name(t->dtype));
+    *values = kd_alloc((size_t)(kd_tensor_count(t) + 1) * kd_dtype_size(to));
+    if (!*values) return kd_fail_memory(err, name);
+    kd_convert(*values, to, t->data, t->dtype, kd_tensor_count(t));
+    return 0;
+}
+
+static void nhwc_of(float *to, const float *from, int64_t n, kd_call_shape s)
+{
+    const int64_t pixels = s.h * s.w;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t k = 0; k < s.c; k++) to[(i * pixels + p) * s.c + k] = from[(i * s.c + k) * pixels + p];
+}
+
+static void nchw_of(float *to, const float *from, int64_t n, kd_call_shape s)
+{
+    const int64_t pixels = s.h * s.w;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < s.c; k++)
+            for (int64_t p = 0; p < pixels; p++) to[(i * s.c + k) * pixels + p] = from[(i * pixels + p) * s.c + k];
+}
+
+static int take_images(float **images, int64_t n, kd_call_shape s, const kd_frame *f, const char *file, const char *name, kd_err *err)
+{
+    void *nchw = NULL;
+    KD_TRY(take(&nchw, KD_F32, f, file, name, KD_SHAPE(n, s.c, s.h, s.w), err));
+    if (!nchw) return 0;
+    *images = kd_alloc((size_t)(n * s.c * s.h * s.w + 1) * sizeof **images);
+    if (*images) nhwc_of(*images, nchw, n, s);
+    kd_free(nchw);
+    return *images ? 0 : kd_fail_memory(err, name);
+}
+
+static int take_floats(float **values, kd_shape want, const kd_frame *f, const char *file, const char *name, kd_err *err)
+{
+    void *v = NULL;
+    KD_TRY(take(&v, KD_F32, f, file, name, want, err));
+    *values = v;
+    return 0;
+}
+
+static int take_all(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape s, kd_err *err)
+{
+    const kd_tensor *sigma = kd_frame_get(f, "sigma");
+    if (!sigma) return kd_fail(err, KD_EUSAGE, "%s: no tensor sigma", file);
+    const int64_t n = in->n = sigma->shape.n > 0 ? sigma->shape.d[0] : 1;
+    KD_TRY(take_floats(&in->sigma, KD_SHAPE(n), f, file, "sigma", err));
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(in->sigma[i]) || in->sigma[i] <= 0)
+            return kd_fail(err, KD_EUSAGE, "%s: sigma[%lld]: expected a number above 0, got %g", file, (long long)i, in->sigma[i]);
+    KD_TRY(take_images(&in->x, n, s, f, file, "x", err));
+    KD_TRY(take_images(&in->x0, n, s, f, file, "x0", err));
+    KD_TRY(take_images(&in->noise, n, s, f, file, "noise", err));
+    KD_TRY(take_images(&in->v, n, s, f, file, "v", err));
+    KD_TRY(take_floats(&in->aug_cond, KD_SHAPE(n, 9), f, file, "aug_cond", err));
+    if (s.mapping_cond_dim) KD_TRY(take_floats(&in->mapping_cond, KD_SHAPE(n, s.mapping_cond_dim), f, file, "mapping_cond", err));
+    void *classes = NULL;
+    KD_TRY(take(&classes, KD_I64, f, file, "class_cond", KD_SHAPE(n), err));
+    in->class_cond = classes;
+    return 0;
+}
+
+int kd_call_inputs_read(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape shape, kd_err *err)
+{
+    *in = (kd_call_inputs){ 0 };
+    const int code = take_all(in, f, file, shape, err);
+    if (code) kd_call_inputs_free(in);
+    return code;
+}
+
+void kd_call_inputs_free(kd_call_inputs *in)
+{
+    void *blocks[] = { in->sigma, in->x, in->x0, in->noise, in->v, in->class_cond, in->aug_cond, in->mapping_cond };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
+    *in = (kd_call_inputs){ 0 };
+}
+
+int kd_frame_add_nchw(kd_frame *f, const char *name, const float *images, int64_t n, kd_call_shape s, kd_err *err)
+{
+    kd_tensor *t;
+    KD_TRY(kd_frame_add(f, name, KD_F32, KD_SHAPE(n, s.c, s.h, s.w), NULL, &t, err));
+    nchw_of(t->data, images, n, s);
+    return 0;
+}

@@ -1,0 +1,159 @@
+// kd-denoise: one call of a model as a filter, with its loss and gradients. Formats of input and output: formats/denoised.md.
+#include "base/memory.h"
+#include "base/opt.h"
+#include "base/talk.h"
+#include "diffusion/denoiser.h"
+#include "formats/denoised.h"
+#include "formats/safetensors.h"
+#include <stdio.h>
+#include <string.h>
+
+struct args {
+    const char *model, *input;
+    int64_t batch;
+    bool loss, grad, vjp, raw;
+    kd_common common;
+};
+
+struct run {
+    const struct args *a;
+    kd_model *model;
+    kd_backend *be;
+    kd_denoiser *denoiser;
+    kd_frame *in, *out;
+    kd_call_inputs c;
+    kd_call_shape shape;
+    float *inner, *denoised, *vjp, *loss, *grad, *part;    // NULL where not asked for; grad and part [params->total]
+};
+
+static int parse(struct args *a, int argc, char **argv, kd_err *err)
+{
+    const kd_opt opts[] = {
+        KD_OPT_ARG("MODEL", &a->model, 1, "model or checkpoint file"),
+        KD_OPT_ARG("INPUT", &a->input, 0, "frame with x, sigma, class_cond, ... (default: stdin)"),
+        KD_OPT_FLAG(0, "loss", &a->loss, "loss of each image at x0 + sigma noise"),
+        KD_OPT_FLAG(0, "grad", &a->grad, "gradient of the mean loss for each parameter"),
+        KD_OPT_FLAG(0, "vjp", &a->vjp, "gradient of sum(denoised * v) with respect to x"),
+        KD_OPT_INT('b', "batch", &a->batch, 1, 65536, "images a model call; changes memory only (default 64)"),
+        KD_OPT_FLAG(0, "raw", &a->raw, "of a checkpoint the trained weights, not their EMA"),
+        KD_OPT_END };
+    KD_TRY(kd_cli_parse("kd-denoise", "call a model once: denoised images, losses, gradients", opts,
+                        KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
+    if (!strcmp(a->model, "-") && !strcmp(a->input, "-"))
+        return kd_fail(err, KD_EUSAGE, "MODEL and INPUT cannot both be stdin");
+    return 0;
+}
+
+static const char *input_name(const struct args *a) { return strcmp(a->input, "-") ? a->input : "stdin"; }
+
+static int need(const struct run *r, const void *tensor, const char *name, const char *what, kd_err *err)
+{
+    return tensor ? 0 : kd_fail(err, KD_EUSAGE, "%s: no tensor %s: %s needs it", input_name(r->a), name, what);
+}
+
+static int load(struct run *r, kd_err *err)
+{
+    const struct args *a = r->a;
+    KD_TRY(kd_model_load(&r->model, a->model, a->raw, err));
+    if (r->model->warning) kd_say("%s", r->model->warning);
+    KD_TRY(kd_safetensors_load(a->input, &r->in, err));
+    const kd_config *c = r->model->config;
+    r->shape = (kd_call_shape){ c->size[0], c->size[1], c->channels, c->mapping_cond_dim };
+    KD_TRY(kd_call_inputs_read(&r->c, r->in, input_name(a), r->shape, err));
+    if (!a->loss && !a->grad) KD_TRY(need(r, r->c.x, "x", "a call", err));
+    if (a->vjp) KD_TRY(need(r, r->c.x, "x", "--vjp", err));
+    if (a->vjp) KD_TRY(need(r, r->c.v, "v", "--vjp", err));
+    const char *loss = a->loss ? "--loss" : "--grad";
+    if (a->loss || a->grad) KD_TRY(need(r, r->c.x0, "x0", loss, err));
+    if (a->loss || a->grad) KD_TRY(need(r, r->c.noise, "noise", loss, err));
+    KD_TRY(kd_backend_open(&r->be, a->common.device, err));
+    return kd_denoiser_new(&r->denoiser, r->model, r->be, err);
+}
+
+static int make_room(struct run *r, kd_err *err)
+{
+    const struct args *a = r->a;
+    const size_t n = (size_t)r->c.n, size = (size_t)(r->shape.h * r->shape.w * r->shape.c), total = (size_t)r->model->params->total;
+    const struct { float **to; bool wanted; size_t count; } blocks[] = {
+        { &r->inner, r->c.x, n * size }, { &r->denoised, r->c.x, n * size }, { &r->vjp, a->vjp, n * size },
+        { &r->loss, a->loss || a->grad, n }, { &r->grad, a->grad, total }, { &r->part, a->grad, total } };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (blocks[i].wanted && !(*blocks[i].to = kd_alloc((blocks[i].count + 1) * sizeof(float))))
+            return kd_fail_memory(err, "results");
+    return 0;
+}
+
+// Images k .. k+n-1 of the input.
+static int call(struct run *r, int64_t k, int64_t n, kd_err *err)
+{
+    const kd_call_inputs *c = &r->c;
+    const int64_t at = k * r->shape.h * r->shape.w * r->shape.c;
+    const kd_cond cond = { .class_cond = c->class_cond ? c->class_cond + k : NULL, .aug_cond = c->aug_cond ? c->aug_cond + 9 * k : NULL,
+                           .mapping_cond = c->mapping_cond ? c->mapping_cond + k * r->shape.mapping_cond_dim : NULL };
+    const float *sigma = c->sigma + k;
+    if (kd_interrupted()) return kd_fail_interrupted(err);
+    if (c->x) KD_TRY(kd_denoise(r->denoiser, n, c->x + at, sigma, &cond, r->inner + at, r->denoised + at, err));
+    if (r->vjp) KD_TRY(kd_denoise_vjp(r->denoiser, n, c->x + at, sigma, &cond, c->v + at, NULL, r->vjp + at, err));
+    if (r->loss) KD_TRY(kd_denoiser_loss(r->denoiser, n, c->x0 + at, c->noise + at, sigma, &cond, r->loss + k, r->part, err));
+    const float share = (float)n / (float)c->n;            // 1 for a single call
+    for (int64_t i = 0; r->grad && i < r->model->params->total; i++) r->grad[i] += share * r->part[i];
+    return 0;
+}
+
+static int add_results(struct run *r, kd_err *err)
+{
+    const struct args *a = r->a;
+    kd_frame *f = r->out = kd_frame_new();
+    if (!f) return kd_fail_memory(err, "results");
+    KD_TRY(kd_frame_set_meta(f, "kd", "denoised/1", err));
+    KD_TRY(kd_frame_set_meta(f, "model_hash", r->model->hash, err));
+    if (!a->common.no_history) {
+        KD_TRY(kd_frame_set_meta(f, "kd_history", kd_frame_meta(r->model->meta, "kd_history"), err));
+        KD_TRY(kd_frame_add_history(f, a->common.history, err));
+    }
+    if (r->inner) KD_TRY(kd_frame_add_nchw(f, "inner_out", r->inner, r->c.n, r->shape, err));
+    if (r->denoised) KD_TRY(kd_frame_add_nchw(f, "denoised", r->denoised, r->c.n, r->shape, err));
+    if (r->vjp) KD_TRY(kd_frame_add_nchw(f, "vjp_x", r->vjp, r->c.n, r->shape, err));
+    if (a->loss) KD_TRY(kd_frame_add(f, "loss", KD_F32, KD_SHAPE(r->c.n), r->loss, NULL, err));
+    const kd_params *ps = r->model->params;
+    for (int i = 0; r->grad && i < ps->n; i++) {
+        char name[256];
+        if (ps->p[i].tags & KD_TAG_BUFFER) continue;
+        snprintf(name, sizeof name, "grad.%s", ps->p[i].name);
+        KD_TRY(kd_frame_add(f, name, KD_F32, ps->p[i].shape, r->grad + ps->p[i].offset, NULL, err));
+    }
+    return 0;
+}
+
+static void run_free(struct run *r)
+{
+    kd_denoiser_free(r->denoiser);
+    kd_backend_close(r->be);
+    kd_model_free(r->model);
+    kd_frame_free(r->in);
+    kd_frame_free(r->out);
+    kd_call_inputs_free(&r->c);
+    float *blocks[] = { r->inner, r->denoised, r->vjp, r->loss, r->grad, r->part };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = { .input = "-", .batch = 64 };
+    struct run r = { .a = &a };
+    kd_out *out = NULL;
+    kd_err err = {0};
+    if (parse(&a, argc, argv, &err)) goto done;
+    kd_talk_init("kd-denoise", a.common.quiet);
+    kd_catch_signals();
+    if (kd_out_open(&out, a.common.out, true, &err) || load(&r, &err) || make_room(&r, &err)) goto done;
+    for (int64_t k = 0; k < r.c.n; k += a.batch)
+        if (call(&r, k, r.c.n - k < a.batch ? r.c.n - k : a.batch, &err)) goto done;
+    if (add_results(&r, &err) || kd_safetensors_write(out, r.out, &err)) goto done;
+    kd_out_commit(out, &err);
+done:
+    kd_out_close(out);
+    run_free(&r);
+    kd_cli_free(&a.common);
+    return kd_tool_exit("kd-denoise", &err);
+}
