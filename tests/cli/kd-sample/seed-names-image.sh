@@ -1,0 +1,26 @@
+# Image k is the same bytes whatever the batch, the number of threads, -n and --first. With trained or golden weights: a fresh
+# model answers zero and proves nothing.   timeout: 400
+sample() { kd-sample --no-history -q --seed 5 "$@"; }
+for model in "$GOLDEN/v2_neighborhood_k7.weights.safetensors" "$GOLDEN/digits_run/digits.fp16.safetensors"; do
+    sample -n 37 --steps 4 --sampler dpmpp_2m_sde "$model" >want
+    for threads in 1 2 3 8; do
+        for batch in 1 3 16 64; do
+            sample -n 37 --steps 4 --sampler dpmpp_2m_sde --batch $batch --threads $threads "$model" | cmp - want &&
+                echo "$(basename "$model" .safetensors) threads $threads batch $batch: equal"
+        done
+    done
+done
+
+# The other samplers, and a part of a run.
+pixels() { local n; n=$(od -An -tu8 -N8 "$1"); tail -c +$((9 + n)) "$1" | tail -c +$(($2 + 1)) | head -c "$3"; }
+model=$GOLDEN/v2_neighborhood_k7.weights.safetensors
+for sampler in $(kd-sample --list | cut -d ' ' -f 1); do
+    sample -n 7 --steps 3 --sampler "$sampler" --s-churn 2 --batch 5 --threads 2 -o all.safetensors "$model"
+    sample -n 3 --steps 3 --sampler "$sampler" --s-churn 2 --first 4 --batch 2 --threads 1 -o part.safetensors "$model"
+    pixels all.safetensors $((4 * 784)) $((3 * 784)) >a
+    pixels part.safetensors 0 $((3 * 784)) >b
+    cmp a b && echo "$sampler: equal"
+done
+sample -n 3 --steps 3 --seed 6 -o other.safetensors "$model"
+sample -n 3 --steps 3 -o this.safetensors "$model"
+cmp -s other.safetensors this.safetensors || echo "another seed: other images"
