@@ -1,7 +1,9 @@
-// Transformers v2 against the peer in float64: output, denoised images, vector-Jacobian product, loss and every gradient.
+// Transformers v2 against the peer in float64: output, denoised images, vector-Jacobian product, loss and every gradient;
+// computed by the library, and by kd-denoise.
 // The error that is allowed is three times that of float32 PyTorch, or 1e-6. Each case prints what it measured.
 #include "diffusion/denoiser.h"
 #include "formats/denoised.h"
+#include "formats/safetensors.h"
 #include "tests/support/golden.h"
 #include <math.h>
 #include <stdarg.h>
@@ -10,24 +12,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 typedef struct golden {
-    const char *name;
     kd_model *m;
     kd_backend *be;
     kd_denoiser *d;
-    kd_frame *io, *grads;
+    kd_frame *io;
     kd_call_inputs in;
     kd_call_shape shape;
-    int bad;                                              // comparisons that failed
 } golden;
 
 static void must(int code, const kd_err *err) { if (code) fail_msg("%s", err->msg); }
 
 static golden open_case(const char *name)
 {
-    golden g = { .name = name };
+    golden g = { 0 };
     char path[256];
     kd_err err = { 0 };
     snprintf(path, sizeof path, "tests/golden/%s.weights.safetensors", name);
@@ -36,8 +37,6 @@ static golden open_case(const char *name)
     must(kd_denoiser_new(&g.d, g.m, g.be, &err), &err);
     snprintf(path, sizeof path, "%s.io", name);
     g.io = golden_load(path);
-    snprintf(path, sizeof path, "%s.grads", name);
-    g.grads = golden_load(path);
     const kd_config *c = g.m->config;
     g.shape = (kd_call_shape){ c->size[0], c->size[1], c->channels, c->mapping_cond_dim };
     must(kd_call_inputs_read(&g.in, g.io, name, g.shape, &err), &err);
@@ -48,99 +47,141 @@ static void close_case(golden *g)
 {
     kd_call_inputs_free(&g->in);
     kd_frame_free(g->io);
-    kd_frame_free(g->grads);
     kd_denoiser_free(g->d);
     kd_backend_close(g->be);
     kd_model_free(g->m);
 }
 
-static void judge(golden *g, const char *what, double error, double peer, const char *which)
+static void judge(const char *name, const char *what, double error, double peer, const char *which, int *bad)
 {
     const double allowed = fmax(1e-6, 3 * peer);
     const bool ok = error <= allowed;                     // false for NaN
-    printf("# %-22s %-10s %.2g of %.2g allowed %s%s\n", g->name, what, error, allowed, which, ok ? "" : "  TOO LARGE");
-    g->bad += !ok;
+    printf("# %-22s %-10s %.2g of %.2g allowed %s%s\n", name, what, error, allowed, which, ok ? "" : "  TOO LARGE");
+    *bad += !ok;
 }
 
-// images: NHWC
-static void compare_images(golden *g, const char *name, const float *images)
+static void compare(const kd_frame *got, const kd_frame *io, const char *name, const char *what, int *bad)
 {
-    kd_frame *f = kd_frame_new();
-    kd_err err = { 0 };
     int64_t n;
-    must(kd_frame_add_nchw(f, name, images, g->in.n, g->shape, &err), &err);
-    double *want = golden_f64(g->io, name, &n);
-    judge(g, name, golden_error(kd_frame_get(f, name)->data, want, n), golden_tolerance(g->name, name), "");
-    free(want), kd_frame_free(f);
-}
-
-static void compare_calls(golden *g, const kd_cond *cond)
-{
-    const size_t n = (size_t)(g->in.n * g->shape.h * g->shape.w * g->shape.c);
-    float *inner = malloc(n * sizeof *inner), *denoised = malloc(n * sizeof *denoised), *vjp = malloc(n * sizeof *vjp);
-    kd_err err = { 0 };
-    must(kd_denoise(g->d, g->in.n, g->in.x, g->in.sigma, cond, inner, denoised, &err), &err);
-    compare_images(g, "inner_out", inner);
-    compare_images(g, "denoised", denoised);
-    must(kd_denoise_vjp(g->d, g->in.n, g->in.x, g->in.sigma, cond, g->in.v, denoised, vjp, &err), &err);
-    compare_images(g, "denoised", denoised);
-    compare_images(g, "vjp_x", vjp);
-    free(inner), free(denoised), free(vjp);
+    double *want = golden_f64(io, what, &n);
+    const kd_tensor *t = kd_frame_get(got, what);
+    assert_non_null(t);
+    assert_int_equal(kd_tensor_count(t), n);
+    assert_true(kd_shape_same(&t->shape, &kd_frame_get(io, what)->shape));
+    judge(name, what, golden_error(t->data, want, n), golden_tolerance(name, what), "", bad);
+    free(want);
 }
 
 // The error of one tensor is relative to the larger of its own maximum and a thousandth of the model's largest gradient.
-static void compare_gradients(golden *g, const float *grad)
+static void compare_gradients(const kd_frame *got, const char *name, int *bad)
 {
+    char path[64];
+    snprintf(path, sizeof path, "%s.grads", name);
+    kd_frame *grads = golden_load(path);
     double largest = 0, worst = 0, square = 0, norm = 0;
     const char *worst_name = "";
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < g->m->params->n; i++) {
-            const kd_param_info *p = &g->m->params->p[i];
-            if (p->tags & KD_TAG_BUFFER) continue;
-            char name[256];
+        for (int i = 0; i < grads->n; i++) {
             int64_t n;
-            double most = 0, error = 0;
-            snprintf(name, sizeof name, "grad.%s", p->name);
-            double *want = golden_f64(g->grads, name, &n);
-            assert_int_equal(n, p->count);
+            double most = 0, error = 0, *want = golden_f64(grads, grads->t[i].name, &n);
+            const kd_tensor *t = kd_frame_get(got, grads->t[i].name);
+            assert_non_null(t);
+            assert_true(kd_shape_same(&t->shape, &grads->t[i].shape));
             for (int64_t k = 0; k < n; k++) {
-                const double e = grad[p->offset + k] - want[k];
+                const double e = ((const float *)t->data)[k] - want[k];
                 most = fmax(most, fabs(want[k]));
                 error = isnan(e) ? INFINITY : fmax(error, fabs(e));
                 if (pass) square += e * e, norm += want[k] * want[k];
             }
             free(want);
             if (!pass) largest = fmax(largest, most);
-            else if (error / fmax(most, largest / 1000) > worst) worst = error / fmax(most, largest / 1000), worst_name = p->name;
+            else if (error / fmax(most, largest / 1000) > worst)
+                worst = error / fmax(most, largest / 1000), worst_name = grads->t[i].name;
         }
-    judge(g, "grad worst", worst, golden_tolerance(g->name, "grad_worst"), worst_name);
-    judge(g, "grad l2", sqrt(square / norm), golden_tolerance(g->name, "grad_l2_all"), "");
+    judge(name, "grad worst", worst, golden_tolerance(name, "grad_worst"), worst_name, bad);
+    judge(name, "grad l2", sqrt(square / norm), golden_tolerance(name, "grad_l2_all"), "", bad);
+    assert_int_equal(grads->n + 4, got->n);               // and none for the buffers
+    kd_frame_free(grads);
 }
 
-static void compare_loss(golden *g, const kd_cond *cond)
+// got: a frame as formats/denoised.md describes, with all results
+static void compare_all(const kd_frame *got, const kd_frame *io, const char *name)
 {
-    float loss[16], again[16], *grad = malloc((size_t)g->m->params->total * sizeof *grad);
-    kd_err err = { 0 };
-    int64_t n;
-    double *want = golden_f64(g->io, "loss", &n);
-    assert_true(n == g->in.n && n <= 16);
-    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, cond, loss, NULL, &err), &err);
-    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, cond, again, grad, &err), &err);
-    assert_memory_equal(loss, again, (size_t)n * sizeof *loss);
-    judge(g, "loss", golden_error(loss, want, n), golden_tolerance(g->name, "loss"), "");
-    compare_gradients(g, grad);
-    free(want), free(grad);
+    int bad = 0;
+    compare(got, io, name, "inner_out", &bad);
+    compare(got, io, name, "denoised", &bad);
+    compare(got, io, name, "vjp_x", &bad);
+    compare(got, io, name, "loss", &bad);
+    compare_gradients(got, name, &bad);
+    assert_int_equal(bad, 0);
 }
 
-static void test_case(void **state)
+static kd_frame *library(golden *g)
+{
+    const int64_t n = g->in.n, count = n * g->shape.h * g->shape.w * g->shape.c;
+    const kd_cond cond = { g->in.class_cond, g->in.aug_cond, g->in.mapping_cond };
+    float *image[4], again[16];
+    for (int k = 0; k < 4; k++) image[k] = malloc((size_t)count * sizeof **image);
+    float *grad = malloc((size_t)g->m->params->total * sizeof *grad);
+    kd_frame *f = kd_frame_new();
+    kd_tensor *loss, *t;
+    kd_err err = { 0 };
+    must(kd_denoise(g->d, n, g->in.x, g->in.sigma, &cond, image[0], image[1], &err), &err);
+    must(kd_denoise_vjp(g->d, n, g->in.x, g->in.sigma, &cond, g->in.v, image[2], image[3], &err), &err);
+    assert_memory_equal(image[1], image[2], (size_t)count * sizeof **image);
+    must(kd_frame_add_nchw(f, "inner_out", image[0], n, g->shape, &err), &err);
+    must(kd_frame_add_nchw(f, "denoised", image[1], n, g->shape, &err), &err);
+    must(kd_frame_add_nchw(f, "vjp_x", image[3], n, g->shape, &err), &err);
+    must(kd_frame_add(f, "loss", KD_F32, KD_SHAPE(n), NULL, &loss, &err), &err);
+    assert_true(n <= 16);
+    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, again, NULL, &err), &err);
+    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, loss->data, grad, &err), &err);
+    assert_memory_equal(loss->data, again, (size_t)n * sizeof *again);
+    for (int i = 0; i < g->m->params->n; i++) {
+        const kd_param_info *p = &g->m->params->p[i];
+        char name[256];
+        snprintf(name, sizeof name, "grad.%s", p->name);
+        if (p->tags & KD_TAG_BUFFER) continue;
+        must(kd_frame_add(f, name, KD_F32, p->shape, NULL, &t, &err), &err);
+        memcpy(t->data, grad + p->offset, (size_t)p->count * sizeof *grad);
+    }
+    for (int k = 0; k < 4; k++) free(image[k]);
+    free(grad);
+    return f;
+}
+
+static void test_library(void **state)
 {
     golden g = open_case(*state);
-    const kd_cond cond = { g.in.class_cond, g.in.aug_cond, g.in.mapping_cond };
-    compare_calls(&g, &cond);
-    compare_loss(&g, &cond);
-    const int bad = g.bad;
+    kd_frame *f = library(&g);
+    compare_all(f, g.io, *state);
+    kd_frame_free(f);
     close_case(&g);
-    assert_int_equal(bad, 0);
+}
+
+static const char *build_folder;                          // of this program: the tool lies there too
+
+static void test_tool(void **state)
+{
+    const char *name = *state;
+    char file[64] = "/tmp/kd-golden_v2-XXXXXX", command[1024];
+    const int fd = mkstemp(file);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(command, sizeof command, "'%s/kd-denoise' --loss --grad --vjp -o %s tests/golden/%s.weights.safetensors - "
+             "<tests/golden/%s.io.safetensors", build_folder, file, name, name);
+    kd_err err = { 0 };
+    kd_frame *f, *io;
+    const int status = system(command), code = kd_safetensors_load(file, &f, &err);
+    unlink(file);
+    assert_int_equal(status, 0);
+    must(code, &err);
+    assert_string_equal(kd_frame_kind(f), "denoised/1");
+    char path[64];
+    snprintf(path, sizeof path, "%s.io", name);
+    compare_all(f, io = golden_load(path), name);
+    kd_frame_free(f);
+    kd_frame_free(io);
 }
 
 // Images one at a time give the bytes of all at once, with all kept programs in turn; an absent aug_cond is zeros.
@@ -182,14 +223,26 @@ static void test_conditions(void **state)
     close_case(&g);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", argv[0]);
+    for (int up = 0; up < 2; up++)
+        if (strrchr(folder, '/')) *strrchr(folder, '/') = 0;      // build/test-unit/golden_v2
+    build_folder = folder;
+
     static char *const names[] = { "v2_global", "v2_neighborhood_k3", "v2_neighborhood_k7", "v2_shifted_window",
                                    "v2_shifted_window_mid", "v2_none_mapcond", "v2_loss_scales", "v2_simple_loss" };
     enum { CASES = sizeof names / sizeof *names };
-    struct CMUnitTest tests[CASES + 2];
-    for (int k = 0; k < CASES; k++) tests[k] = (struct CMUnitTest){ names[k], test_case, NULL, NULL, names[k] };
-    tests[CASES] = (struct CMUnitTest)cmocka_unit_test(test_alone);
-    tests[CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_conditions);
+    struct CMUnitTest tests[2 * CASES + 2];
+    char tool[CASES][64];
+    for (int k = 0; k < CASES; k++) {
+        snprintf(tool[k], sizeof tool[k], "kd-denoise %s", names[k]);
+        tests[k] = (struct CMUnitTest){ names[k], test_library, NULL, NULL, names[k] };
+        tests[CASES + k] = (struct CMUnitTest){ tool[k], test_tool, NULL, NULL, names[k] };
+    }
+    tests[2 * CASES] = (struct CMUnitTest)cmocka_unit_test(test_alone);
+    tests[2 * CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_conditions);
     return cmocka_run_group_tests_name("golden_v2", tests, NULL, NULL);
 }
