@@ -106,7 +106,7 @@ static int add_results(struct run *r, kd_err *err)
     kd_frame *f = r->out = kd_frame_new();
     if (!f) return kd_fail_memory(err, "results");
     KD_TRY(kd_frame_set_meta(f, "kd", "denoised/1", err));
-    KD_TRY(kd_frame_set_meta(f, "model_hash", r->model->hash, err));
+    KD_TRY(kd_frame_set_meta(f, "model", r->model->hash, err));
     if (!a->common.no_history) {
         KD_TRY(kd_frame_set_meta(f, "kd_history", kd_frame_meta(r->model->meta, "kd_history"), err));
         KD_TRY(kd_frame_add_history(f, a->common.history, err));
