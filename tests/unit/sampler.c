@@ -233,7 +233,8 @@ static void test_bad_options(void **state)
     for (int k = 0; k < 6; k++) {
         kd_err err = { 0 };
         float x[PIXELS] = { 0 };
-        assert_int_equal(kd_sample(kd_sampler_find("euler"), &bad[k], nan_below_one, NULL, sigmas, 1, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
+        assert_int_equal(kd_sample(kd_sampler_find("euler"), &bad[k], nan_below_one, NULL, sigmas, 1, 1, PIXELS, &draw, x, NULL, &err),
+                         KD_EUSAGE);
     }
 }
 
