@@ -2,7 +2,7 @@
 PREFIX  ?= /usr/local
 CC      ?= cc
 OPT     ?= -O2
-OPENMP  ?= -fopenmp
+THREADS := -pthread -fopenmp-simd
 VERSION := 0.1
 # Set to 1 to make warnings errors; SANITIZE=-fsanitize=... builds into build-san.
 WERROR  ?=
@@ -12,9 +12,9 @@ B       := build$(if $(SANITIZE),-san)
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(WERROR),-Werror)
 # Contraction off: a*b+c rounds twice everywhere but in the CPU kernels, so numbers do not depend on the compiler.
 # No errno or traps from arithmetic: no result changes, and loops with sqrt or a choice become vector code.
-FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(OPENMP) -ffp-contract=off -fno-math-errno \
+FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(THREADS) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
-LDLIBS  := $(OPENMP) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
+LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
 ISAS    := base avx2 avx512

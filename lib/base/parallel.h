@@ -4,11 +4,12 @@
 #define KD_PARALLEL_H
 #include <stdint.h>
 
-void kd_threads_set(int64_t n);           // 0: all the machine's cores, or $OMP_NUM_THREADS
+/// How many threads loops use. 0: $OMP_NUM_THREADS, else the cores that this process may run on. Not inside a loop.
+void kd_threads_set(int64_t n);
 int kd_threads(void);
 
 /// Calls fn(arg, tile, thread) for tile = 0..n-1 on the threads, in any order; thread is 0..kd_threads()-1 and selects
-/// scratch memory. Nested calls run in the calling thread with its number 0.
+/// scratch memory. Nested calls, and calls while another thread's loop runs, run in the calling thread as number 0.
 typedef void (*kd_tile_fn)(void *arg, int64_t tile, int thread);
 void kd_parallel(int64_t n, kd_tile_fn fn, void *arg);
 
