@@ -161,15 +161,15 @@ static void test_library(void **state)
 
 static const char *build_folder;                          // of this program: the tool lies there too
 
-static void test_tool(void **state)
+// With calls of `batch` images: the gradient of the whole mean is put together of theirs.
+static void run_tool(const char *name, int batch)
 {
-    const char *name = *state;
     char file[64] = "/tmp/kd-golden_v2-XXXXXX", command[1024];
     const int fd = mkstemp(file);
     assert_true(fd >= 0);
     close(fd);
-    snprintf(command, sizeof command, "'%s/kd-denoise' --loss --grad --vjp -o %s tests/golden/%s.weights.safetensors - "
-             "<tests/golden/%s.io.safetensors", build_folder, file, name, name);
+    snprintf(command, sizeof command, "'%s/kd-denoise' --batch %d --loss --grad --vjp -o %s tests/golden/%s.weights.safetensors - "
+             "<tests/golden/%s.io.safetensors", build_folder, batch, file, name, name);
     kd_err err = { 0 };
     kd_frame *f, *io;
     const int status = system(command), code = kd_safetensors_load(file, &f, &err);
@@ -182,6 +182,12 @@ static void test_tool(void **state)
     compare_all(f, io = golden_load(path), name);
     kd_frame_free(f);
     kd_frame_free(io);
+}
+
+static void test_tool(void **state)
+{
+    run_tool(*state, 64);
+    run_tool(*state, 1);
 }
 
 // Images one at a time give the bytes of all at once, with all kept programs in turn; an absent aug_cond is zeros.
