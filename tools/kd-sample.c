@@ -137,7 +137,7 @@ static int set_metadata(struct run *r, kd_err *err)
     KD_TRY(set_number(f, "sigma_max", a->sigma_max, err));
     KD_TRY(set_number(f, "rho", a->rho, err));
     KD_TRY(kd_frame_set_meta(f, "model", r->model->hash, err));
-    const char *carried[] = { "classes", "kd_history", "kd_step" };
+    const char *carried[] = { "class_names", "kd_history", "kd_step" };
     for (int i = 0; i < 3; i++)
         if (kd_frame_meta(r->model->meta, carried[i]) && !(i == 1 && a->common.no_history))
             KD_TRY(kd_frame_set_meta(f, carried[i], kd_frame_meta(r->model->meta, carried[i]), err));
