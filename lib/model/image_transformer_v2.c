@@ -79,7 +79,7 @@ static kd_val *self_attention(kd_net *m, const kd_level *l, kd_val *x, kd_val *p
     static const kd_attn_kind kinds[] = { [KD_SELF_GLOBAL] = KD_ATTN_GLOBAL, [KD_SELF_NEIGHBORHOOD] = KD_ATTN_NEIGHBORHOOD,
                                           [KD_SELF_SHIFTED_WINDOW] = KD_ATTN_WINDOW };
     const int64_t heads = l->width / l->d_head;
-    const kd_attn how = { kinds[l->self_attn], heads, l->size, shifted ? l->size / 2 : 0 };
+    const kd_attn how = { .kind = kinds[l->self_attn], .heads = heads, .size = l->size, .shift = shifted ? l->size / 2 : 0 };
     begin(m, "self_attn");
     kd_val *h = ada_rms_norm(m, x, cond);
     h = linear(m, "qkv_proj", h, 3 * l->width, KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);

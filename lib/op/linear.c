@@ -9,9 +9,11 @@ static kd_shape with_last(kd_shape s, int64_t last)
     return s;
 }
 
+// w [M,K], or a 1x1 convolution's, with axes of length 1 behind.
 static bool fits(kd_val *x, kd_val *w)
 {
-    return x->shape.n >= 1 && w->shape.n == 2 && w->shape.d[1] == kd_last(x);
+    const kd_shape *const s = &w->shape;
+    return x->shape.n >= 1 && s->n >= 2 && s->d[1] == kd_last(x) && kd_count(w) == s->d[0] * s->d[1];
 }
 
 // dx = dy w + acc
@@ -21,11 +23,11 @@ static kd_val *grad_x(kd_graph *g, kd_val *dy, kd_val *w, kd_val *acc)
     return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_x, 3, in), 0, KD_F32, with_last(dy->shape, w->shape.d[1]));
 }
 
-// dw = dy^T x
-static kd_val *grad_w(kd_graph *g, kd_val *dy, kd_val *x)
+// dw = dy^T x, in the shape of w
+static kd_val *grad_w(kd_graph *g, kd_val *dy, kd_val *x, const kd_val *w)
 {
     kd_val *in[] = { dy, x };
-    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_w, 2, in), 0, KD_F32, KD_SHAPE(kd_last(dy), kd_last(x)));
+    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_w, 2, in), 0, KD_F32, w->shape);
 }
 
 static kd_val *sum_rows(kd_graph *g, kd_val *x)
@@ -38,7 +40,7 @@ static void products_grad(kd_graph *g, const kd_node *n, kd_val *dy, kd_val **dx
     if (kd_wants(n, 0))
         dx[0] = grad_x(g, dy, n->in[1], dx[0]);
     if (kd_wants(n, 1))
-        dx[1] = kd_sum(g, dx[1], grad_w(g, dy, n->in[0]));
+        dx[1] = kd_sum(g, dx[1], grad_w(g, dy, n->in[0], n->in[1]));
 }
 
 // linear ---------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // The op set and the graph: a model function builds a static graph from shapes, kd_grad appends its gradient as more
-// nodes, a program plans memory once and runs many times. Read ops.def first, then program.h.
+// nodes, a program plans memory once and runs many times. Read ops.def first, then program.h. More constructors: unet.h.
 #ifndef KD_OP_H
 #define KD_OP_H
 #include "tensor/tensor.h"
@@ -11,7 +11,7 @@ typedef enum {
     KD_OPS
 } kd_op_id;
 
-enum { KD_MAX_IN = 8, KD_MAX_OUT = 3, KD_MAX_ATTR = 8 };
+enum { KD_MAX_IN = 8, KD_MAX_OUT = 4, KD_MAX_ATTR = 8 };
 
 typedef struct kd_graph kd_graph;
 typedef struct kd_node kd_node;
@@ -106,7 +106,8 @@ double kd_graph_flops(const kd_graph *g);                     // sum over its no
 
 // Constructors. F32 unless said otherwise; the formula and shapes are in ops.def -----------------------------------
 
-kd_val *kd_linear(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res);        // b, res: NULL if none
+/// b, res: NULL if none. w may have axes of length 1 behind, as the 1x1 convolutions of files: [M,K,1], [M,K,1,1]
+kd_val *kd_linear(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res);
 kd_val *kd_linear_geglu(kd_graph *g, kd_val *x, kd_val *w);
 kd_val *kd_rms_norm(kd_graph *g, kd_val *x, kd_val *s, float offset, float eps);     // s [C] or [N,C]
 /// cos and sin of the axial angles of each token and head. freqs [heads, d/8] (k-diffusion's buffer); positions are those
@@ -116,7 +117,15 @@ kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos);
 kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
 
 typedef enum { KD_ATTN_GLOBAL, KD_ATTN_NEIGHBORHOOD, KD_ATTN_WINDOW } kd_attn_kind;
-typedef struct kd_attn { kd_attn_kind kind; int64_t heads, size, shift; } kd_attn;   // size: kernel or window
+typedef enum { KD_QKV_PARTS, KD_QKV_HEADS } kd_qkv_order;   // feature order (q,k,v) x head x d, or head x (q,k,v) x d
+typedef struct kd_attn {
+    kd_attn_kind kind;
+    int64_t heads, size, shift;   // size: kernel or window
+    kd_qkv_order order;
+    double factor;                // of q k^T; 0 stands for 1
+    double dropout;               // rate at which probabilities are dropped (global only); needs index, as kd_dropout
+    kd_val *index;
+} kd_attn;
 /// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. Rules of window, mask and neighborhood: golden README section 2.
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a);
 

@@ -21,7 +21,7 @@ static kd_val *build(t_build *b)
 {
     const int64_t *c = b->c;
     kd_val *qkv = t_input(b, T_IMAGES, KD_SHAPE(c[0], c[1], c[2], 3 * c[3] * c[4]), NORMAL(.1, 1.5 / pow((double)c[4], .25)));
-    return kd_attention(b->g, qkv, (kd_attn){ (kd_attn_kind)c[5], c[3], c[6], c[7] });
+    return kd_attention(b->g, qkv, (kd_attn){ .kind = (kd_attn_kind)c[5], .heads = c[3], .size = c[6], .shift = c[7] });
 }
 
 static int64_t start(int64_t i, int64_t kernel, int64_t n)          // of a token's neighborhood

@@ -250,13 +250,13 @@ static void all(t_run *t)
     gelu(&z);
     scaled_queries(&z);
     turned(&z);
-    attend(&z, "natten_7x7_k7", false, (kd_attn){ KD_ATTN_NEIGHBORHOOD, 0, 7, 0 });
-    attend(&z, "natten_6x9_k3", false, (kd_attn){ KD_ATTN_NEIGHBORHOOD, 0, 3, 0 });
-    attend(&z, "natten_8x5_k5", false, (kd_attn){ KD_ATTN_NEIGHBORHOOD, 0, 5, 0 });
-    attend(&z, "window_8x8_w4_s0", true, (kd_attn){ KD_ATTN_WINDOW, 0, 4, 0 });
-    attend(&z, "window_8x8_w4_s2", true, (kd_attn){ KD_ATTN_WINDOW, 0, 4, 2 });
-    attend(&z, "window_4x8_w4_s2", true, (kd_attn){ KD_ATTN_WINDOW, 0, 4, 2 });
-    attend(&z, "window_6x6_w3_s1", true, (kd_attn){ KD_ATTN_WINDOW, 0, 3, 1 });
+    attend(&z, "natten_7x7_k7", false, (kd_attn){ .kind = KD_ATTN_NEIGHBORHOOD, .size = 7, .shift = 0 });
+    attend(&z, "natten_6x9_k3", false, (kd_attn){ .kind = KD_ATTN_NEIGHBORHOOD, .size = 3, .shift = 0 });
+    attend(&z, "natten_8x5_k5", false, (kd_attn){ .kind = KD_ATTN_NEIGHBORHOOD, .size = 5, .shift = 0 });
+    attend(&z, "window_8x8_w4_s0", true, (kd_attn){ .kind = KD_ATTN_WINDOW, .size = 4, .shift = 0 });
+    attend(&z, "window_8x8_w4_s2", true, (kd_attn){ .kind = KD_ATTN_WINDOW, .size = 4, .shift = 2 });
+    attend(&z, "window_4x8_w4_s2", true, (kd_attn){ .kind = KD_ATTN_WINDOW, .size = 4, .shift = 2 });
+    attend(&z, "window_6x6_w3_s1", true, (kd_attn){ .kind = KD_ATTN_WINDOW, .size = 3, .shift = 1 });
     kd_frame_free(z.f);
 }
 

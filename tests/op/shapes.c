@@ -18,7 +18,7 @@ static kd_val *dropout(ins *s) { return kd_dropout(s->g, s->x34, s->index3, 1); 
 static kd_val *dct2(ins *s) { return kd_dct2(s->g, s->x34, false); }
 static kd_val *mse(ins *s) { return kd_mse(s->g, s->x34, s->x34, s->v3, s->v3); }
 static kd_val *linear(ins *s) { return kd_linear(s->g, s->x34, s->image, NULL, NULL); }
-static kd_val *attention(ins *s) { return kd_attention(s->g, s->image, (kd_attn){ KD_ATTN_WINDOW, 1, 4, 0 }); }
+static kd_val *attention(ins *s) { return kd_attention(s->g, s->image, (kd_attn){ .kind = KD_ATTN_WINDOW, .heads = 1, .size = 4 }); }
 
 static const struct { kd_val *(*make)(ins *s); const char *starts; } bad[] = {
     { rms_norm, "rms_norm net.layer: expected x [N,..,C] and s [C] or [N,C], got [3,4], [3]" },

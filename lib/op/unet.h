@@ -1,0 +1,81 @@
+// Constructors for what transformers v2 do without: convolutions, group and layer norm, resampling, cross-attention, and
+// what transformer v1, guided-diffusion and the feature networks need beside. Read op.h first; formulas are in ops.def.
+// F32 and [N,H,W,C] unless said otherwise. Weights have the shapes of the peers' files.
+#ifndef KD_OP_UNET_H
+#define KD_OP_UNET_H
+#include "op/op.h"
+
+// Convolution ------------------------------------------------------------------------------------------------------
+
+typedef struct kd_conv { int64_t stride, pad_h, pad_w; } kd_conv;        // zero padding
+#define KD_CONV_SAME(k) ((kd_conv){ 1, (k) / 2, (k) / 2 })
+
+/// y [N,(H + 2 pad_h - kh) / stride + 1,..,Co] = correlation of x [N,H,W,Ci] with w [Co,Ci,kh,kw], + b [Co] + res (y's shape).
+/// b, res: NULL if none. A 1x1 kernel with stride 1 and no padding becomes kd_linear, which takes w [M,K,1,1] and [M,K,1] too.
+kd_val *kd_conv2d(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res, kd_conv c);
+
+// Normalisation and activations --------------------------------------------------------------------------------------
+
+/// NONE, x sigmoid(x), x P(X < x) by the error function, max(x, 0), x sigmoid(1.702 x)
+typedef enum { KD_ACT_NONE, KD_ACT_SILU, KD_ACT_GELU, KD_ACT_RELU, KD_ACT_QUICK_GELU } kd_act;
+kd_val *kd_activate(kd_graph *g, kd_val *x, kd_act kind);
+
+/// y = act(((x - mean) / sqrt(variance + eps) w + b) (1 + ada[n,:C]) + ada[n,C:]), mean and variance of an image's group of
+/// C / groups neighbouring channels. x [N,..,C]. w, b [C]: both or neither (NULL). ada [N,2C], or NULL.
+kd_val *kd_group_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *ada, int64_t groups, double eps, kd_act act);
+/// Over the last axis; x [..,C], w, b [C]
+kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps);
+
+// Attention ----------------------------------------------------------------------------------------------------------
+// Self-attention is kd_attention of op.h: a.factor, a.order and a.dropout are for these networks.
+
+/// softmax(a.factor q k^T - 10000 padding) v. q [N,H,W,heads*d], kv [N,L,2*heads*d] with k of all heads, then v of all heads;
+/// padding [N,L], 1 where there is nothing, is data; NULL: none. Of a: heads, factor, dropout and index.
+kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_attn a);
+
+/// Transformer v1. freqs_h, freqs_w [heads,d/4] are logarithms (parameters), pos [H*W,2] = (y, x) data: cos and sin of
+/// y exp(freqs_h), x exp(freqs_w): [H*W,heads,d/2,2].
+kd_val *kd_rope_table_v1(kd_graph *g, kd_val *freqs_h, kd_val *freqs_w, kd_val *pos);
+/// q and k of each head times exp(scale / 2 - ln(d) / 4) / sqrt(mean square + 1e-6), then neighbouring pairs of features turned.
+/// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table_v1. Attention's factor
+/// is then 1/sqrt(d) still.
+kd_val *kd_qk_norm_rope_v1(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
+/// min(x, most); its gradient passes as if nothing had been cut.
+kd_val *kd_clamp_max(kd_graph *g, kd_val *x, double most);
+
+// Resampling and pools -----------------------------------------------------------------------------------------------
+
+/// FIR_DOWN: [1,3,3,1]/8 on each axis, stride 2, one pixel of reflect padding. FIR_UP: its transpose times 4, reflect padding.
+/// (k-diffusion's Downsample2d, Upsample2d; H, W >= 2.) MEAN_DOWN: mean of 2x2. NEAREST_UP: each pixel four times.
+/// Down: [N,H,W,C] -> [N,H/2,W/2,C], a last odd row or column is read by FIR_DOWN alone; up: -> [N,2H,2W,C].
+typedef enum { KD_FIR_DOWN, KD_FIR_UP, KD_MEAN_DOWN, KD_NEAREST_UP } kd_resampling;
+kd_val *kd_resample(kd_graph *g, kd_val *x, kd_resampling how);
+
+/// Largest or mean of size x size, padded by `pad` on each side; what is padded does not count. No gradient.
+typedef struct kd_pooling { bool largest; int64_t size, stride, pad; } kd_pooling;
+kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p);
+
+kd_val *kd_image_mean(kd_graph *g, kd_val *x);                                       // [N,..,C] -> [N,C]
+
+// Channels and elements ----------------------------------------------------------------------------------------------
+
+kd_val *kd_concat(kd_graph *g, kd_val *a, kd_val *b);                                // [..,A], [..,B] -> [..,A+B]
+kd_val *kd_slice(kd_graph *g, kd_val *x, int64_t first, int64_t count);              // of the last axis
+/// [N,H,W,C] -> [N,H/p,W/q,C*p*q] in the order c*p*q + row*q + column (PyTorch's pixel_unshuffle, transformer v1's patches),
+/// and back. (kd_patch_merge has channels fastest.)
+kd_val *kd_pixel_unshuffle(kd_graph *g, kd_val *x, int64_t p, int64_t q);
+kd_val *kd_pixel_shuffle(kd_graph *g, kd_val *x, int64_t p, int64_t q);
+kd_val *kd_add_image(kd_graph *g, kd_val *x, kd_val *b);                             // y[n,..,c] = x[n,..,c] + b[n,c]
+kd_val *kd_scale(kd_graph *g, kd_val *x, double f);                                  // f x
+/// Dropout of whole channels of an image: the uniform of a channel is that of element c in kd_dropout.
+kd_val *kd_dropout_channels(kd_graph *g, kd_val *x, kd_val *index, double p);
+
+/// [cos(t f), sin(t f)], f_k = max_period^(-k / h), h = dim / 2; odd dim: a last 0. t [N] is data; angles in double.
+kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_period);
+
+// Loss -----------------------------------------------------------------------------------------------------------------
+
+/// l[n] = mean(((a - b)^2 / exp(logvar[n]) + logvar[n]) / 2). a, b [N,..]; logvar [N] or [N,1]; b is data.
+kd_val *kd_gauss_nll(kd_graph *g, kd_val *a, kd_val *b, kd_val *logvar);
+
+#endif
