@@ -71,6 +71,14 @@ int64_t kd_denoiser_bytes(const kd_denoiser *d)
     return bytes;
 }
 
+double kd_denoiser_flops(const kd_denoiser *d)
+{
+    const plan *latest = &d->plan[0];
+    for (int i = 1; i < KEPT; i++)
+        if (d->plan[i].used > latest->used) latest = &d->plan[i];
+    return latest->p ? kd_program_flops(latest->p) : 0;
+}
+
 // Planning ---------------------------------------------------------------------------------------------------------
 
 static int build_denoised(plan *pl, const kd_denoiser *d, kd_err *err)

@@ -27,6 +27,7 @@ int kd_denoiser_new(kd_denoiser **d, const kd_model *m, kd_backend *be, kd_err *
 void kd_denoiser_free(kd_denoiser *d);
 const kd_model *kd_denoiser_model(const kd_denoiser *d);
 int64_t kd_denoiser_bytes(const kd_denoiser *d);
+double kd_denoiser_flops(const kd_denoiser *d);        // of the latest call, all its images
 
 /// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. A missing aug_cond means
 /// zeros. The result of an image does not depend on n.

@@ -109,7 +109,7 @@ static int time_training(const char *config, int64_t batch, double seconds, doub
         spent[n] = kd_clock() - from;
     }
     r->train = median(spent, n);
-    r->gflop_train = kd_trainer_flops(t) * 1e-9;
+    r->gflop_train = kd_trainer_plan(t).flops * (double)batch * 1e-9;
     kd_trainer_free(t);
     kd_backend_close(be);
     kd_free(d.image);
@@ -146,7 +146,7 @@ static int time_calls(const char *config, int64_t batch, double seconds, result 
         spent[n] = kd_clock() - from;
     }
     r->call = median(spent, n);
-    r->gflop_call = kd_denoiser_flops(den, batch) * 1e-9;
+    r->gflop_call = kd_denoiser_flops(den) * 1e-9;
     kd_denoiser_free(den);
     kd_backend_close(be);
     kd_model_free(m);
