@@ -25,6 +25,8 @@ const char *kd_in_name(const kd_in *in);              // the path, or "stdin"
 /// Reads a whole file into memory (at most `limit` bytes, else KD_EFORMAT); *bytes is the caller's to free().
 /// One NUL byte is put after the data, not counted in *n.
 int kd_read_file(const char *path, size_t limit, void **bytes, size_t *n, kd_err *err);
+/// The same for what is left of an open input.
+int kd_in_read_rest(kd_in *in, size_t limit, void **bytes, size_t *n, kd_err *err);
 
 /// Opens an output. A path that names nothing or a regular file (links followed) is written to a temporary file
 /// beside it, fsynced and renamed by kd_out_commit. "-", pipes, devices, /dev/fd/N: straight.

@@ -175,19 +175,27 @@ static int read_all(kd_in *in, size_t limit, kd_str *s, kd_err *err)
     return 0;
 }
 
-int kd_read_file(const char *path, size_t limit, void **bytes, size_t *n, kd_err *err)
+int kd_in_read_rest(kd_in *in, size_t limit, void **bytes, size_t *n, kd_err *err)
 {
-    kd_in *in = NULL;
     kd_str s = {0};
     *bytes = NULL;
     *n = 0;
-    KD_TRY(kd_in_open(&in, path, err));
     if (read_all(in, limit, &s, err)) {
         free(s.p);
-    } else {
-        *bytes = s.p;
-        *n = s.n;
+        return err->code;
     }
+    *bytes = s.p;
+    *n = s.n;
+    return 0;
+}
+
+int kd_read_file(const char *path, size_t limit, void **bytes, size_t *n, kd_err *err)
+{
+    kd_in *in = NULL;
+    *bytes = NULL;
+    *n = 0;
+    KD_TRY(kd_in_open(&in, path, err));
+    kd_in_read_rest(in, limit, bytes, n, err);
     kd_in_close(in);
     return err->code;
 }

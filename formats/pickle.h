@@ -1,0 +1,61 @@
+// Python pickles, read as data: a fixed list of opcodes, and only the names that the caller allows. Page: formats/pickle.md
+#ifndef KD_PICKLE_H
+#define KD_PICKLE_H
+#include "base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    KD_PY_NONE, KD_PY_BOOL, KD_PY_INT, KD_PY_FLOAT, KD_PY_STR,
+    KD_PY_LONG,                // an integer of more than 64 bits, as its little-endian bytes in `s`
+    KD_PY_LIST, KD_PY_TUPLE,   // items
+    KD_PY_DICT,                // items: key, value, key, value, ...
+    KD_PY_NAME,                // an allowed name, by its number in the caller's table
+    KD_PY_CALL,                // an allowed name with a tuple of arguments. It is never called: it is for the caller to read
+    KD_PY_OUTSIDE,             // a persistent id: one item, which says what stands here
+} kd_py_type;
+
+/// A value. It may be part of several others, or of itself: who walks over them limits depth and number.
+typedef struct kd_py {
+    kd_py_type type;
+    uint32_t n, room;          // items in use
+    int name;                  // of NAME and CALL; BOOL: 0 or 1
+    union {
+        int64_t i;
+        double f;
+        const char *s;         // n bytes, inside the pickle: not NUL terminated, any bytes
+        struct kd_py **item;   // CALL and OUTSIDE: one
+    };
+} kd_py;
+
+/// A name that a pickle may speak of: what Python finds at module.name.
+typedef struct kd_py_name { const char *module, *name; bool is_dict; } kd_py_name;   // is_dict: called, it makes a dict
+
+typedef struct kd_pickle kd_pickle;
+
+enum { KD_PICKLE_MAX = 16 << 20 };       // bytes; the tensors are not among them
+
+/// Reads one pickle, which ends at its STOP, from n bytes (which must stay: strings point into them). Memory: within a
+/// small multiple of the bytes read, whatever they say.
+/// file    for messages: "x.pth: pickle: global posix.system at byte 123 is not allowed"
+/// at      where the pickle starts in the file, for the same
+/// names   those allowed, `module` NULL at the end
+/// used    set to the bytes it took
+/// errors  KD_EFORMAT with the opcode's place in the file; above KD_PICKLE_MAX bytes; KD_EFAIL without memory
+int kd_pickle_read(kd_pickle **p, const char *file, const void *bytes, size_t n, size_t at, const kd_py_name *names,
+                   size_t *used, kd_err *err);
+void kd_pickle_free(kd_pickle *p);
+
+/// The value it makes. Everything belongs to the pickle.
+const kd_py *kd_pickle_value(const kd_pickle *p);
+/// The persistent ids, in the order in which they stand.
+size_t kd_pickle_outside(const kd_pickle *p, const kd_py *const **list);
+
+/// The value of a text key in a dict (the last, if there are several), or NULL.
+const kd_py *kd_py_get(const kd_py *dict, const char *key);
+/// Is it this text?
+bool kd_py_is(const kd_py *v, const char *text);
+/// What it is, for messages: "a list", "the number 3".
+const char *kd_py_what(const kd_py *v, char *buf, size_t room);
+#endif
