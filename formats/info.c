@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/images.h"
+#include "formats/torch.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static int describe_tensor(json_t *o, const kd_tensor *t, bool with_stats, kd_er
     return put_stats(o, &s, err);
 }
 
-static int describe_tensors(json_t *doc, const kd_frame *f, bool with_stats, kd_err *err)
+int kd_info_tensors(json_t *doc, const kd_frame *f, bool with_stats, kd_err *err)
 {
     json_t *list = json_array();
     int64_t count = 0, bytes = 0;
@@ -241,7 +242,7 @@ static int describe(json_t *doc, kd_in *in, kd_frame *f, bool with_stats, kd_err
         in = NULL, f = NULL;
         if (!code)
             describe_images(doc, r, with_stats, err);
-    } else if (!describe_tensors(doc, f, with_stats, err)) {
+    } else if (!kd_info_tensors(doc, f, with_stats, err)) {
         count_frames(doc, in, kind, err);
     }
 done:
@@ -251,25 +252,42 @@ done:
     return err->code;
 }
 
-int kd_info_of(json_t **doc, const char *path, bool with_stats, kd_err *err)
+static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
 {
-    kd_in *in;
     kd_frame *f;
-    *doc = NULL;
-    KD_TRY(kd_in_open(&in, path, err));
     if (!kd_safetensors_read(in, &f, err) && !f)
         kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
     if (err->code) {
         kd_in_close(in);
         return err->code;
     }
+    return describe(doc, in, f, with_stats, err);
+}
+
+static int describe_torch(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
+{
+    kd_torch *t;
+    if (!put(doc, "file", json_string(kd_in_name(in)), err) && !kd_torch_read(&t, in, err)) {
+        kd_torch_describe(doc, t, with_stats, err);
+        kd_torch_free(t);
+    }
+    kd_in_close(in);
+    return err->code;
+}
+
+int kd_info_of(json_t **doc, const char *path, bool with_stats, kd_err *err)
+{
+    kd_in *in;
+    const void *bytes;
+    *doc = NULL;
+    KD_TRY(kd_in_open(&in, path, err));
     json_t *o = json_object();
     if (!o) {
         kd_in_close(in);
-        kd_frame_free(f);
         return kd_fail_memory(err, path);
     }
-    if (describe(o, in, f, with_stats, err))
+    const size_t n = kd_in_peek(in, &bytes, 64);
+    if ((kd_torch_knows(bytes, n) ? describe_torch : describe_frames)(o, in, with_stats, err))
         json_decref(o);
     else
         *doc = o;

@@ -14,10 +14,10 @@ enum { PREFIX = 8, FIRST_BLOCK = 1 << 26 };
 static const char *known_as(const unsigned char *p, size_t n)
 {
     if (n >= 4 && !memcmp(p, "PK\3\4", 4))
-        return "a zip archive, as PyTorch's .pth files are: not supported, only safetensors";
+        return "a zip archive, as PyTorch's .pth files are: kd-init --from makes a model of one";
     const bool pickle = n > 1 && ((p[0] == 0x80 && p[1] >= 2 && p[1] <= 5) || (p[0] == 'c' && memchr(p, '\n', n)));
     if (pickle && n >= PREFIX && (p[4] | p[5] | p[6] | p[7]))
-        return "a PyTorch pickle: not supported, only safetensors";
+        return "a pickle, as PyTorch's old .pth files are: kd-init --from makes a model of one";
     if (n >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8))
         return "a PNG picture, not safetensors";
     return NULL;

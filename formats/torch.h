@@ -15,10 +15,11 @@ typedef struct kd_torch {
 /// Are these the first bytes of such a file, or of any pickle? n: as many as there are, up to 64
 bool kd_torch_knows(const void *bytes, size_t n);
 
-/// Reads a file to its end. Tensors have their own shape, C order, this machine's byte order; a view shares its storage's bytes. The
-/// rest has text, numbers, true, false, null; NaN and infinities are the texts "nan", "inf", "-inf". Keys that are numbers become text.
+/// Reads a file to its end. Tensors have their own shape, C order, this machine's byte order; a view shares its storage's bytes.
+/// The rest has text, numbers, true, false, null; NaN and infinities are the texts "nan", "inf", "-inf". Keys that are numbers
+/// become text.
 /// Memory: the file, and at most as much again for tensors that are not contiguous, if members are stored (as torch.save does).
-/// errors  KD_EFORMAT that says what is wrong or not allowed: "x.pth: tensor b: its storage 1 is missing"; KD_EUSAGE, KD_EFAIL as kd_in_open
+/// errors  KD_EFORMAT that says what is wrong or not allowed: "x.pth: storage 1 is missing in the archive"; those of kd_in_open
 int kd_torch_read(kd_torch **t, kd_in *in, kd_err *err);
 int kd_torch_load(kd_torch **t, const char *path, kd_err *err);
 void kd_torch_free(kd_torch *t);
@@ -26,4 +27,7 @@ void kd_torch_free(kd_torch *t);
 /// "opt.param_groups.0.lr" and the like: calls `see` for each value of `rest` that is not a dict, nor a list with a dict in it.
 /// A code other than 0 ends the walk and is returned.
 int kd_torch_each(const json_t *rest, int (*see)(void *arg, const char *path, const json_t *value, kd_err *err), void *arg, kd_err *err);
+
+/// What kd-info says of it (formats/info.h), put into doc.
+int kd_torch_describe(json_t *doc, const kd_torch *t, bool with_stats, kd_err *err);
 #endif

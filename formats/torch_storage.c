@@ -68,7 +68,8 @@ int kd_storages_list(kd_torch_store *st, const kd_pickle *p, kd_err *err)
         const kd_storage *s = &st->s[i], *last = st->n_s ? &st->s[st->n_s - 1] : NULL;
         if (last && !compare(last, s)) {
             if (last->dtype != s->dtype || last->count != s->count)
-                return kd_fail(err, KD_EFORMAT, "%s: storage %.*s: is said to be of two types or lengths", st->file, shown(s->n_key), s->key);
+                return kd_fail(err, KD_EFORMAT, "%s: storage %.*s: is said to be of two types or lengths", st->file, shown(s->n_key),
+                               s->key);
             continue;
         }
         st->s[st->n_s++] = *s;

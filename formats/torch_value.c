@@ -83,8 +83,8 @@ static int check_view(const walk *w, const view *x, int64_t room, kd_err *err)
             fits = kd_mul(count, x->shape.d[i], &count);
         fits = fits && count <= room && reach(x, &end) && x->offset <= room && end <= room - x->offset;
     }
-    return fits ? 0 : kd_fail(err, KD_EFORMAT, "%s: tensor %.200s: %s from element %" PRId64 " on is more than its storage of %" PRId64 " has",
-                              file_of(w), path_of(w), kd_shape_str(shape, sizeof shape, &x->shape), x->offset, room);
+    return fits ? 0 : kd_fail(err, KD_EFORMAT, "%s: tensor %.200s: %s from element %" PRId64 " on is more than its storage of %" PRId64
+                              " has", file_of(w), path_of(w), kd_shape_str(shape, sizeof shape, &x->shape), x->offset, room);
 }
 
 // (storage, offset, size, stride, requires_grad, hooks[, metadata])

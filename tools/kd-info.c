@@ -114,6 +114,24 @@ static int text_of_meta(kd_str *s, const json_t *doc, kd_err *err)
     return 0;
 }
 
+static int text_of_values(kd_str *s, const json_t *values, kd_err *err)
+{
+    const char *path;
+    json_t *v;
+    KD_TRY(kd_str_printf(s, err, "values    %zu\n", json_object_size(values)));
+    json_object_foreach((json_t *)values, path, v) {
+        char *text = kd_json_python(v, 0), before[200];
+        if (!text)
+            return kd_fail_memory(err, path);
+        const size_t n = strlen(text);
+        snprintf(before, sizeof before, "  %.180s  ", path);
+        const int code = line(s, before, n > 100 ? "(long; --json prints it)" : text, err);
+        free(text);
+        KD_TRY(code);
+    }
+    return 0;
+}
+
 static int text_of(kd_str *s, const json_t *doc, kd_err *err)
 {
     const json_t *images = json_object_get(doc, "images");
@@ -122,7 +140,10 @@ static int text_of(kd_str *s, const json_t *doc, kd_err *err)
     KD_TRY(kd_str_printf(s, err, "kind      %s%s\n", kind, strchr(kind, '/') ? "" : " (of another program: no kd key)"));
     KD_TRY(kd_str_printf(s, err, "checksum  %s\n", str(doc, "checksum")));
     KD_TRY(text_of_meta(s, doc, err));
-    return images ? text_of_images(s, images, err) : text_of_tensors(s, doc, err);
+    if (images)
+        return text_of_images(s, images, err);
+    KD_TRY(text_of_tensors(s, doc, err));
+    return json_object_size(json_object_get(doc, "values")) ? text_of_values(s, json_object_get(doc, "values"), err) : 0;
 }
 
 static int json_of(kd_str *s, const json_t *doc, kd_err *err)

@@ -49,6 +49,10 @@ int kd_json_ints(const kd_json *j, size_t n, int64_t lo, int64_t hi, int64_t *to
 /// Appends the text of a value; flags are jansson's (JSON_INDENT(1), JSON_COMPACT, JSON_REAL_PRECISION(9), ...).
 int kd_json_print(kd_str *s, const json_t *v, size_t flags, kd_err *err);
 
+/// A value as Python's json.dumps prints it, in particular its floats, with the fewest digits that read back as the same number.
+/// indent 0: on one line. free() it; NULL if memory ran out.
+char *kd_json_python(const json_t *v, int indent);
+
 /// Every key must be one of `known`: "model.dephts: unknown key (did you mean depths?)".
 int kd_json_known(const kd_json *object, const char *const *known, int n, kd_err *err);
 

@@ -20,10 +20,6 @@ int kd_config_read_training(kd_config *c, const kd_json *top, bool foreign, kd_e
 /// config_rules.c: sizes that must fit each other.
 int kd_config_check_sizes(const kd_config *c, kd_err *err);
 
-/// config_json.c: a value as Python's json.dumps prints it, in particular its floats. indent 0: on one line.
-/// free() it; NULL if memory ran out.
-char *kd_json_python(const json_t *v, int indent);
-
 // config_value.c: readers beside those of base/json.h, which take the container and a key
 int kd_config_int(const kd_json *o, const char *key, int64_t lo, int64_t hi, int64_t *to, kd_err *err);
 int kd_config_num(const kd_json *o, const char *key, double lo, double hi, double *to, kd_err *err);

@@ -1,5 +1,5 @@
 // JSON as Python prints it, so that a config we write is, byte for byte where we can, the one k-diffusion would write.
-#include "model/config_parts.h"
+#include "base/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int put_other(kd_str *s, const json_t *v, kd_err *err)
 {
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     if (!text)
-        return kd_fail_memory(err, "a config");
+        return kd_fail_memory(err, "a JSON text");
     const int code = kd_str_add(s, text, strlen(text), err);
     free(text);
     return code;
@@ -60,7 +60,7 @@ static int put(kd_str *s, const json_t *v, int indent, int depth, kd_err *err)
         json_object_foreach((json_t *)v, key, item) {
             KD_TRY(put_gap(s, first, false, indent, depth + 1, err));
             json_t *name = json_string(key);
-            const int code = name ? put_other(s, name, err) : kd_fail_memory(err, "a config");
+            const int code = name ? put_other(s, name, err) : kd_fail_memory(err, "a JSON text");
             json_decref(name);
             KD_TRY(code);
             KD_TRY(kd_str_add(s, ": ", 2, err));
