@@ -18,7 +18,7 @@ LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
 ISAS    := base avx2 avx512
-KFLAGS        := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+KFLAGS        := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-tree-loop-distribute-patterns
 KFLAGS.base   :=
 KFLAGS.avx2   := -mavx2 -mfma -mf16c
 KFLAGS.avx512 := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512

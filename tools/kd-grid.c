@@ -13,6 +13,7 @@
 struct args {
     const char *input, *each, *quantize;
     int64_t cols, rows, pad, scale, limit;
+    bool by_class;
     kd_common common;
 };
 
@@ -22,6 +23,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_ARG("IMAGES", &a->input, 0, "image stream or file (default: stdin)"),
         KD_OPT_INT('c', "cols", &a->cols, 1, 65536, "images a row (default: about as many as rows)"),
         KD_OPT_INT('r', "rows", &a->rows, 1, 65536, "rows; with --cols the images after the last row are left out"),
+        KD_OPT_FLAG(0, "by-class", &a->by_class, "one row a class, by the images' labels"),
         KD_OPT_INT(0, "pad", &a->pad, 0, 4096, "white pixels between images (default 2)"),
         KD_OPT_INT(0, "scale", &a->scale, 1, 256, "draw each pixel N times as wide and high (default 1)"),
         KD_OPT_INT('n', "limit", &a->limit, 1, 1 << 30, "only the first N images"),
@@ -81,7 +83,7 @@ static int write_each(const struct args *a, const struct pattern *p, int64_t num
 // Reading ---------------------------------------------------------------------------------------------------------
 
 /// The images so far, in 8 bits; with --each only those of one run.
-struct images { uint8_t *p; size_t room; int64_t n; };
+struct images { uint8_t *p; int64_t *label; size_t room; int64_t n; };
 
 static int take_run(const struct args *a, struct images *to, const kd_images_info *info, const kd_images *run, kd_err *err)
 {
@@ -91,6 +93,12 @@ static int take_run(const struct args *a, struct images *to, const kd_images_inf
         if (!more) return kd_fail_memory(err, "images");
         to->room = need > 2 * to->room ? need : 2 * to->room;
         to->p = more;
+    }
+    if (run->label) {
+        int64_t *more = kd_realloc(to->label, (size_t)(to->n + run->n) * sizeof *more);
+        if (!more) return kd_fail_memory(err, "labels");
+        to->label = more;
+        memcpy(to->label + to->n, run->label, (size_t)run->n * sizeof *more);
     }
     uint8_t *at = to->p + size * (size_t)to->n;
     if (info->dtype == KD_U8) memcpy(at, run->image, size * (size_t)run->n);
@@ -112,6 +120,7 @@ static int work(const struct args *a, kd_images_reader *in, kd_out *out, struct 
     const kd_images_info *info = kd_images_info_of(in);
     if (info->c != 1 && info->c != 3)
         return kd_fail(err, KD_EUSAGE, "images of %lld channels: expected 1 or 3", (long long)info->c);
+    if (a->by_class && !info->has_label) return kd_fail(err, KD_EUSAGE, "--by-class: the images have no labels");
     const int64_t most = wanted(a);
     const size_t size = (size_t)(info->h * info->w * info->c);
     int64_t seen = 0;
@@ -130,7 +139,9 @@ static int work(const struct args *a, kd_images_reader *in, kd_out *out, struct 
     if (!seen) return kd_fail(err, KD_EUSAGE, "no images: a PNG cannot be empty");
     kd_grid g = {0};
     const int64_t cols = a->cols || !a->rows ? a->cols : (seen + a->rows - 1) / a->rows;
-    int code = kd_grid_make(&g, all->p, seen, info->h, info->w, (int)info->c, cols, a->pad < 0 ? 2 : a->pad, a->scale, err);
+    const int64_t pad = a->pad < 0 ? 2 : a->pad;
+    int code = a->by_class ? kd_grid_by_class(&g, all->p, all->label, seen, info->h, info->w, (int)info->c, pad, a->scale, err)
+                           : kd_grid_make(&g, all->p, seen, info->h, info->w, (int)info->c, cols, pad, a->scale, err);
     if (!code) code = write_png(out, &g, history, err);
     kd_grid_free(&g);
     return code;
@@ -138,8 +149,10 @@ static int work(const struct args *a, kd_images_reader *in, kd_out *out, struct 
 
 static int check(const struct args *a, struct pattern *each, kd_err *err)
 {
+    if (a->by_class && (a->cols || a->rows)) return kd_fail(err, KD_EUSAGE, "--by-class decides the rows and columns itself");
     if (!a->each) return 0;
-    const char *useless = a->cols ? "--cols" : a->rows ? "--rows" : a->pad >= 0 ? "--pad" : strcmp(a->common.out, "-") ? "-o" : NULL;
+    const char *useless = a->cols ? "--cols" : a->rows ? "--rows" : a->by_class ? "--by-class" : a->pad >= 0 ? "--pad"
+                        : strcmp(a->common.out, "-") ? "-o" : NULL;
     if (useless) return kd_fail(err, KD_EUSAGE, "%s has no use with --each", useless);
     return parse_pattern(a->each, each, err);
 }
@@ -172,6 +185,7 @@ done:
     kd_images_close(in);
     kd_out_close(out);
     free(all.p);
+    free(all.label);
     free(history.p);
     free(each.before.p);
     free(each.after.p);

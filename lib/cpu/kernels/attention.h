@@ -130,13 +130,19 @@ static inline void mask_row(const attn *a, const group *g, int64_t place, float 
     }
 }
 
+static inline void copy_row(float *restrict to, const float *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 // Rows of one head for n tokens, made contiguous: part 0 q, 1 k, 2 v of qkv.
 static inline void gather(float *to, const float *qkv, const attn *a, int64_t image, int64_t head, int part,
                           const int32_t *token, int64_t n)
 {
     const float *const from = qkv + image * a->h * a->w * 3 * a->c + part * a->c + head * a->d;
     for (int64_t t = 0; t < n; t++)
-        memcpy(to + t * a->d, from + token[t] * 3 * a->c, (size_t)a->d * sizeof(float));
+        copy_row(to + t * a->d, from + token[t] * 3 * a->c, a->d);
 }
 
 // The same from an array of [n, h*w, c].
@@ -144,7 +150,7 @@ static inline void gather_rows(float *to, const float *y, const attn *a, int64_t
 {
     const float *const from = y + image * a->h * a->w * a->c + head * a->d;
     for (int64_t t = 0; t < n; t++)
-        memcpy(to + t * a->d, from + token[t] * a->c, (size_t)a->d * sizeof(float));
+        copy_row(to + t * a->d, from + token[t] * a->c, a->d);
 }
 
 // Working memory of a thread, cut piece by piece; every piece starts at a multiple of 16 floats. Without a base it only counts.

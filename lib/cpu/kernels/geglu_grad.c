@@ -15,9 +15,10 @@ static void tile(void *arg, int64_t t, int thread)
         float *const da = j->du + r * 2 * j->f, *const dg = da + j->f;
 #pragma GCC ivdep
         for (int64_t c = 0; c < j->f; c++) {
-            const float ac = a[c], gc = g[c];
-            da[c] = dy[c] * kd_vgelu(gc);
-            dg[c] = dy[c] * ac * kd_vgelu_grad(gc);
+            float slope;
+            const float ac = a[c], gelu = kd_vgelu_slope(g[c], &slope);
+            da[c] = dy[c] * gelu;
+            dg[c] = dy[c] * ac * slope;
         }
     }
 }

@@ -65,12 +65,22 @@ static inline float kd_vgelu(float x)
     return (x > 0 ? x : 0) - 0.5f * a * (e - e * k);
 }
 
-/// Its derivative: P(X < x) + x exp(-x^2 / 2) / sqrt(2 pi).
+/// GELU, and in *slope its derivative P(X < x) + x exp(-x^2 / 2) / sqrt(2 pi), from one tail.
+static inline float kd_vgelu_slope(float x, float *slope)
+{
+    float e, a = __builtin_fabsf(x);
+    a = a > 14 ? 14 : a;
+    float k = kd_vtail(a, &e), tail = 0.5f * (e - e * k), pull = 0.398942280f * a * e;
+    *slope = x > 0 ? 1 - tail + pull : tail - pull;
+    return (x > 0 ? x : 0) - a * tail;
+}
+
+/// The derivative alone.
 static inline float kd_vgelu_grad(float x)
 {
-    float e, k = kd_vtail(__builtin_fabsf(x), &e), tail = 0.5f * (e - e * k);
-    float c = x < -14 ? -14 : x > 14 ? 14 : x;
-    return (x > 0 ? 1 - tail : tail) + 0.398942280f * c * e;
+    float slope;
+    kd_vgelu_slope(x, &slope);
+    return slope;
 }
 
 /// 1 / (1 + e^-x)
