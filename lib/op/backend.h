@@ -3,6 +3,7 @@
 #ifndef KD_BACKEND_H
 #define KD_BACKEND_H
 #include "op/op.h"
+#include "op/unet.h"      // kinds that nodes have as attributes
 
 enum { KD_BACKEND_ABI = 1 };
 

@@ -1,0 +1,25 @@
+// Pointwise nonlinearities and their gradients.    op: lib/op/activate.c
+#include "cpu/kernels/act.h"
+#include "cpu/kernels/rows.h"
+
+typedef struct job { int64_t count; kd_act kind; const float *x, *dy; float *y; } job;
+
+static void tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span p = span_of(t, j->count, ELEMENTS);
+    if (j->dy) act_grad_row(j->y + p.first, j->x + p.first, j->dy + p.first, p.end - p.first, j->kind);
+    else act_row(j->y + p.first, j->x + p.first, p.end - p.first, j->kind);
+}
+
+static int activate(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    job j = { kd_count(n->in[0]), (kd_act)n->i[0], n->in[0]->data, n->n_in > 1 ? n->in[1]->data : NULL, n->out[0]->data };
+    kd_parallel(blocks_of(j.count, ELEMENTS), tile, &j);
+    return 0;
+}
+
+const kd_kernel KD_KERNEL(activate) = { activate, NULL };
+const kd_kernel KD_KERNEL(activate_grad) = { activate, NULL };

@@ -1,0 +1,48 @@
+// Products with a constant, and a limit from above.    op: lib/op/scale.c
+#include "cpu/kernels/rows.h"
+
+typedef struct job { int64_t count; const float *x; float *y, f; } job;
+
+static void scale_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span p = span_of(t, j->count, ELEMENTS);
+    const float *x = j->x, f = j->f;
+    float *y = j->y;
+#pragma GCC ivdep
+    for (int64_t i = p.first; i < p.end; i++) y[i] = f * x[i];
+}
+
+static void clamp_tile(void *arg, int64_t t, int thread)
+{
+    const job *j = arg;
+    (void)thread;
+    const span p = span_of(t, j->count, ELEMENTS);
+    const float *x = j->x, f = j->f;
+    float *y = j->y;
+#pragma GCC ivdep
+    for (int64_t i = p.first; i < p.end; i++) y[i] = x[i] > f ? f : x[i];
+}
+
+static int elements(const kd_node *n, kd_tile_fn tile)
+{
+    job j = { kd_count(n->in[0]), n->in[0]->data, n->out[0]->data, (float)n->f[0] };
+    kd_parallel(blocks_of(j.count, ELEMENTS), tile, &j);
+    return 0;
+}
+
+static int scale(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    return elements(n, scale_tile);
+}
+
+static int clamp_max(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)run, (void)scratch, (void)err;
+    return elements(n, clamp_tile);
+}
+
+const kd_kernel KD_KERNEL(scale) = { scale, NULL };
+const kd_kernel KD_KERNEL(clamp_max) = { clamp_max, NULL };

@@ -1,0 +1,14 @@
+// The timestep embedding of guided-diffusion, of data. Node: in t; out y; f = max_period.
+#include "op/unet.h"
+
+kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_period)
+{
+    if (!t || !kd_want(g, t->shape.n == 1 && dim >= 2 && max_period > 0, KD_OP_timestep, "t [N], dim >= 2, max_period > 0", 1, &t))
+        return NULL;
+    kd_node *n = kd_node_new(g, KD_OP_timestep, 1, &t);
+    if (!n) return NULL;
+    n->f[0] = max_period;
+    return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(t->shape.d[0], dim));
+}
+
+const kd_op kd_op_timestep = { .grad = NULL };
