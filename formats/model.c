@@ -12,26 +12,25 @@ static bool wanted(void *arg, const kd_frame *f, const char *name)
     return !kind || strcmp(kind, "checkpoint/1") || !strncmp(name, prefix, strlen(prefix));
 }
 
-static int check(kd_frame *f, const char *file, bool *checkpoint, kd_err *err)
+static int check(kd_frame *f, const char *file, bool bare, bool *checkpoint, kd_err *err)
 {
     const char *kind = kd_frame_kind(f);
     *checkpoint = kind && !strcmp(kind, "checkpoint/1");
     if (kind && !*checkpoint && strcmp(kind, "model/1"))
         return kd_fail(err, KD_EFORMAT, "%s: expected a model or a checkpoint, got %.64s", file, kind);
-    if (!kd_frame_meta(f, "config"))
+    if (!kd_frame_meta(f, "config") && (kind || !bare))
         return kd_fail(err, KD_EFORMAT, "%s: no config in its metadata: not a model", file);
     if (!f->n)
         return kd_fail(err, KD_EFORMAT, "%s: no weights in it", file);
     return 0;
 }
 
-int kd_model_file_load(kd_frame **frame, const char *path, bool raw, kd_err *err)
+int kd_model_file_read(kd_frame **frame, kd_in *in, bool raw, bool bare, kd_err *err)
 {
     char *prefix = raw ? "model." : "ema.";
-    const char *file = strcmp(path, "-") ? path : "stdin";
     bool checkpoint = false;
-    KD_TRY(kd_safetensors_load_some(path, wanted, prefix, frame, err));
-    if (check(*frame, file, &checkpoint, err)) {
+    KD_TRY(kd_safetensors_read_last(in, wanted, prefix, frame, err));
+    if (check(*frame, kd_in_name(in), bare, &checkpoint, err)) {
         kd_frame_free(*frame);
         *frame = NULL;
         return err->code;
@@ -41,6 +40,16 @@ int kd_model_file_load(kd_frame **frame, const char *path, bool raw, kd_err *err
         memmove(name, name + strlen(prefix), strlen(name + strlen(prefix)) + 1);
     }
     return 0;
+}
+
+int kd_model_file_load(kd_frame **frame, const char *path, bool raw, kd_err *err)
+{
+    kd_in *in;
+    *frame = NULL;
+    KD_TRY(kd_in_open(&in, path, err));
+    kd_model_file_read(frame, in, raw, false, err);
+    kd_in_close(in);
+    return err->code;
 }
 
 // The tensor with the least name after `last` (NULL: of all). Names are few and differ, so looking through them each

@@ -8,6 +8,10 @@
 /// errors KD_EFORMAT if it is neither, or has no config ("x.safetensors: no config in its metadata: not a model").
 int kd_model_file_load(kd_frame **frame, const char *path, bool raw, kd_err *err);
 
+/// The same from an open input, whose rest it must be.
+/// bare    a file without kind and config passes: other programs' weights
+int kd_model_file_read(kd_frame **frame, kd_in *in, bool raw, bool bare, kd_err *err);
+
 /// The hash that names a model's weights in the metadata of its samples: 16 hex digits, of names, types, shapes, data
 /// (sorted by name), not of history or config.
 void kd_model_hash(const kd_frame *frame, char hex[17]);

@@ -176,26 +176,28 @@ int kd_safetensors_read(kd_in *in, kd_frame **frame, kd_err *err)
     return kd_safetensors_read_some(in, NULL, NULL, frame, err);
 }
 
+int kd_safetensors_read_last(kd_in *in, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err)
+{
+    const void *bytes;
+    KD_TRY(kd_safetensors_read_some(in, keep, arg, frame, err));
+    if (!*frame)
+        return kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
+    if (!kd_in_peek(in, &bytes, 1))
+        return 0;
+    kd_frame_free(*frame);
+    *frame = NULL;
+    if (kd_in_left(in) > 0)
+        return kd_fail(err, KD_EFORMAT, "%s: %" PRId64 " bytes after the last tensor belong to nothing", kd_in_name(in), kd_in_left(in));
+    return kd_fail(err, KD_EFORMAT, "%s: more bytes after the last tensor, which belong to nothing", kd_in_name(in));
+}
+
 int kd_safetensors_load_some(const char *path, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err)
 {
-    kd_in *in = NULL;
-    const void *bytes;
+    kd_in *in;
     *frame = NULL;
     KD_TRY(kd_in_open(&in, path, err));
-    if (kd_safetensors_read_some(in, keep, arg, frame, err))
-        goto done;
-    if (!*frame)
-        kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
-    else if (kd_in_peek(in, &bytes, 1) && kd_in_left(in) > 0)
-        kd_fail(err, KD_EFORMAT, "%s: %" PRId64 " bytes after the last tensor belong to nothing", kd_in_name(in), kd_in_left(in));
-    else if (kd_in_peek(in, &bytes, 1))
-        kd_fail(err, KD_EFORMAT, "%s: more bytes after the last tensor, which belong to nothing", kd_in_name(in));
-done:
+    kd_safetensors_read_last(in, keep, arg, frame, err);
     kd_in_close(in);
-    if (err->code) {
-        kd_frame_free(*frame);
-        *frame = NULL;
-    }
     return err->code;
 }
 

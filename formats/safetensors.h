@@ -22,10 +22,16 @@ int kd_safetensors_load(const char *path, kd_frame **frame, kd_err *err);
 typedef bool (*kd_keep_fn)(void *arg, const kd_frame *frame, const char *name);
 int kd_safetensors_read_some(kd_in *in, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err);
 int kd_safetensors_load_some(const char *path, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err);
+/// From an open input, of which the frame must be the rest.
+int kd_safetensors_read_last(kd_in *in, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err);
 
 /// Writes one frame: tensors in their order, header padded with spaces so that data starts at a multiple of 64 bytes,
 /// kd_xxh3 set. Metadata first in the header.
 int kd_safetensors_write(kd_out *out, const kd_frame *frame, kd_err *err);
+
+/// Writes one frame as the reference implementation does, byte for byte: larger elements first, then by name; header without
+/// spaces between, padded to a multiple of 8; no checksum, and none of our metadata that the frame does not have.
+int kd_safetensors_write_plain(kd_out *out, const kd_frame *frame, kd_err *err);
 
 /// "FILE:NAME", split at the last colon: loads the file and returns its frame and the tensor (inside the frame).
 int kd_safetensors_pick(const char *file_name, kd_frame **frame, const kd_tensor **t, kd_err *err);

@@ -232,46 +232,82 @@ static int add_string(kd_str *s, const char *text, kd_err *err)
     return kd_str_add(s, "\"", 1, err);
 }
 
-static int add_metadata(kd_str *s, const kd_frame *f, size_t *at, kd_err *err)
+static int add_pairs(kd_str *s, const kd_frame *f, bool plain, kd_err *err)
 {
     KD_TRY(kd_str_printf(s, err, "\"__metadata__\":{"));
     for (int i = 0; i < f->n_meta; i++) {
-        if (!strcmp(f->key[i], "kd_xxh3"))
+        if (!plain && !strcmp(f->key[i], "kd_xxh3"))
             continue;
         KD_TRY(add_string(s, f->key[i], err));
         KD_TRY(kd_str_add(s, ":", 1, err));
         KD_TRY(add_string(s, f->value[i], err));
-        KD_TRY(kd_str_add(s, ",", 1, err));
+        if (!plain || i + 1 < f->n_meta)
+            KD_TRY(kd_str_add(s, ",", 1, err));
     }
+    return plain ? kd_str_add(s, "}", 1, err) : 0;
+}
+
+static int add_metadata(kd_str *s, const kd_frame *f, size_t *at, kd_err *err)
+{
+    KD_TRY(add_pairs(s, f, false, err));
     KD_TRY(kd_str_printf(s, err, "\"kd_xxh3\":\""));
     *at = s->n;
     return kd_str_printf(s, err, "0000000000000000\"}");
 }
 
-int kd_header_build(kd_str *out, const kd_frame *f, size_t room, size_t *at, kd_err *err)
+// Each after a comma, but the first where nothing stands before it.
+static int put_tensors(kd_str *out, const kd_frame *f, bool first, kd_err *err)
 {
     char shape[200];
     int64_t offset = 0;
-    out->n = 0;
-    KD_TRY(kd_str_add(out, "\0\0\0\0\0\0\0\0{", 9, err));
-    KD_TRY(add_metadata(out, f, at, err));
     for (int i = 0; i < f->n; i++) {
         const kd_tensor *t = &f->t[i];
         const int64_t end = offset + (int64_t)kd_tensor_bytes(t);
-        KD_TRY(kd_str_add(out, ",", 1, err));
+        if (i || !first)
+            KD_TRY(kd_str_add(out, ",", 1, err));
         KD_TRY(add_string(out, t->name, err));
         KD_TRY(kd_str_printf(out, err, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}", kd_dtype_name(t->dtype),
                              kd_shape_str(shape, sizeof shape, &t->shape), (long long)offset, (long long)end));
         offset = end;
     }
-    KD_TRY(kd_str_add(out, "}", 1, err));
-    const size_t want = room ? room : (out->n + KD_FRAME_ALIGN - 1) / KD_FRAME_ALIGN * KD_FRAME_ALIGN;
-    if (out->n > want || want - 8 > KD_FRAME_LIMIT)
-        return kd_fail(err, KD_EFAIL, "the header of %zu bytes is larger than %zu", out->n - 8, room ? room - 8 : KD_FRAME_LIMIT);
+    return kd_str_add(out, "}", 1, err);
+}
+
+// Spaces to `want` bytes, and the length in front.
+static int finish(kd_str *out, size_t want, kd_err *err)
+{
     while (out->n < want)
         KD_TRY(kd_str_add(out, "                                                                ",
                           want - out->n < 64 ? want - out->n : 64, err));
     const uint64_t length = want - 8;
     memcpy(out->p, &length, sizeof length);           // little-endian, as all machines that kd runs on
     return 0;
+}
+
+static int fail_large(const kd_str *out, size_t most, kd_err *err)
+{
+    return kd_fail(err, KD_EFAIL, "the header of %zu bytes is larger than %zu", out->n - 8, most);
+}
+
+int kd_header_build(kd_str *out, const kd_frame *f, size_t room, size_t *at, kd_err *err)
+{
+    out->n = 0;
+    KD_TRY(kd_str_add(out, "\0\0\0\0\0\0\0\0{", 9, err));
+    KD_TRY(add_metadata(out, f, at, err));
+    KD_TRY(put_tensors(out, f, false, err));
+    const size_t want = room ? room : (out->n + KD_FRAME_ALIGN - 1) / KD_FRAME_ALIGN * KD_FRAME_ALIGN;
+    if (out->n > want || want - 8 > KD_FRAME_LIMIT)
+        return fail_large(out, room ? room - 8 : KD_FRAME_LIMIT, err);
+    return finish(out, want, err);
+}
+
+int kd_header_build_plain(kd_str *out, const kd_frame *f, kd_err *err)
+{
+    out->n = 0;
+    KD_TRY(kd_str_add(out, "\0\0\0\0\0\0\0\0{", 9, err));
+    if (f->n_meta)
+        KD_TRY(add_pairs(out, f, true, err));
+    KD_TRY(put_tensors(out, f, !f->n_meta, err));
+    const size_t want = (out->n + 7) / 8 * 8;
+    return want - 8 > KD_FRAME_LIMIT ? fail_large(out, KD_FRAME_LIMIT, err) : finish(out, want, err);
 }

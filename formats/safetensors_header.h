@@ -16,6 +16,9 @@ int kd_header_parse(kd_frame *frame, const char *file, const char *text, size_t 
 /// at     where the sixteen digits are in *out
 int kd_header_build(kd_str *out, const kd_frame *frame, size_t room, size_t *at, kd_err *err);
 
+/// The same as the reference implementation writes it: tensors in the frame's order, metadata as they are, padded to 8.
+int kd_header_build_plain(kd_str *out, const kd_frame *frame, kd_err *err);
+
 /// Finds the value of kd_xxh3 in a header's JSON; NULL if it is not sixteen digits, written without escapes.
 char *kd_header_checksum(char *text, size_t n);
 

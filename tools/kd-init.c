@@ -1,27 +1,32 @@
-// kd-init: a model from a config and a seed, or from another model or checkpoint. Output: formats/model.md on stdout.
+// kd-init: a model from a config and a seed, or a model or checkpoint from another file. Output: formats/model.md or
+// formats/checkpoint.md on stdout; with --to kdiff what k-diffusion's converter writes.
 #include "base/opt.h"
 #include "base/talk.h"
 #include "formats/safetensors.h"
-#include "model/model.h"
+#include "model/import.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct args {
-    const char *config, *from, *weights, *override, *dtype;
+    const char *config, *from, *weights, *override, *dtype, *to;
     uint64_t seed;
+    int64_t batch;
     kd_common common;
 };
+
+static bool is(const char *option, const char *value) { return option && !strcmp(option, value); }
 
 static int check(const struct args *a, kd_err *err)
 {
     if (!a->config == !a->from)
         return kd_fail(err, KD_EUSAGE, "expected CONFIG or --from FILE, %s", a->config ? "got both" : "got neither");
-    if (a->config && (a->weights || a->override))
-        return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->weights ? "--weights" : "--config");
-    if (a->from && a->seed)
-        return kd_fail(err, KD_EUSAGE, "--seed: only with CONFIG: --from draws nothing");
-    if (a->override && a->weights)
-        return kd_fail(err, KD_EUSAGE, "--weights chooses in a checkpoint, which has its own config: not with --config");
+    if (a->config && (a->weights || a->override || is(a->to, "checkpoint")))
+        return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->weights ? "--weights" : a->override ? "--config" : "--to checkpoint");
+    if (a->config && a->batch)
+        return kd_fail(err, KD_EUSAGE, "--batch: only with --from");
+    if (is(a->to, "checkpoint") && (a->weights || a->dtype))
+        return kd_fail(err, KD_EUSAGE, "%s: not with --to checkpoint, which has both weights, in fp32",
+                       a->weights ? "--weights" : "--dtype");
     return 0;
 }
 
@@ -29,11 +34,13 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
         KD_OPT_ARG("CONFIG", &a->config, 0, "k-diffusion config: JSON, or a model file that has one"),
-        KD_OPT_U64(0, "seed", &a->seed, "of new weights (default 0)"),
-        KD_OPT_STR(0, "from", &a->from, "FILE", "take the weights of a model or checkpoint; - for stdin"),
+        KD_OPT_U64(0, "seed", &a->seed, "of new weights, or of what an imported checkpoint draws later (default 0)"),
+        KD_OPT_STR(0, "from", &a->from, "FILE", "a model, a checkpoint, PyTorch's .pth; - for stdin"),
         KD_OPT_CHOICE(0, "weights", &a->weights, "ema|raw", "which ones of a checkpoint (default ema)"),
+        KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff", "what to write (default: what FILE is)"),
         KD_OPT_STR(0, "config", &a->override, "CONFIG", "config for a foreign file without one"),
-        KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32)"),
+        KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32; fp16 for kdiff)"),
+        KD_OPT_INT(0, "batch", &a->batch, 1, 1 << 20, "micro-batch of the run that a .pth comes from (default 64)"),
         KD_OPT_END };
     KD_TRY(kd_cli_parse("kd-init", "new weights from a config and a seed, or the weights of another file", opts, KD_WITH_OUT,
                         argc, argv, &a->common, err));
@@ -51,50 +58,95 @@ static int from_seed(kd_model **m, const struct args *a, kd_err *err)
     return kd_model_new(m, config, a->seed, err);
 }
 
-/// A pickle runs code when it is loaded the usual way; say what to do instead of "header too long".
-static int refuse_pickle(const char *path, kd_err *err)
+static kd_dtype dtype_of(const struct args *a)
 {
-    kd_in *in;
-    const void *bytes;
-    if (!strcmp(path, "-"))
-        return 0;
-    KD_TRY(kd_in_open(&in, path, err));
-    const size_t n = kd_in_peek(in, &bytes, 4);
-    const bool pickle = (n == 4 && !memcmp(bytes, "PK\3\4", 4)) || (n >= 2 && ((const char *)bytes)[0] == '\x80');
-    kd_in_close(in);
-    return pickle ? kd_fail(err, KD_EUSAGE, "%s: a PyTorch checkpoint (.pth), which this version does not read; k-diffusion's "
-                            "convert_for_inference.py makes a .safetensors file of it, which works", path) : 0;
+    const char *name = a->dtype ? a->dtype : is(a->to, "kdiff") ? "fp16" : "fp32";
+    return is(name, "fp32") ? KD_F32 : is(name, "fp16") ? KD_F16 : KD_BF16;
 }
 
-static int from_file(kd_model **m, const struct args *a, kd_err *err)
+/// What k-diffusion's converter writes: the config and nothing beside it.
+static int strip(kd_frame *f, kd_err *err)
 {
-    KD_TRY(refuse_pickle(a->from, err));
-    if (!a->override)
-        return kd_model_load(m, a->from, a->weights && !strcmp(a->weights, "raw"), err);
-    kd_config *config;
-    KD_TRY(kd_config_load(&config, a->override, err));
-    return kd_model_load_as(m, a->from, config, err);
+    for (int i = f->n_meta; i-- > 0;)
+        if (strcmp(f->key[i], "config"))
+            KD_TRY(kd_frame_set_meta(f, f->key[i], NULL, err));
+    return 0;
 }
 
-static kd_dtype dtype_of(const char *name)
+static int frame_of(kd_frame **f, const kd_model *m, const struct args *a, kd_err *err)
 {
-    return !name || !strcmp(name, "fp32") ? KD_F32 : !strcmp(name, "fp16") ? KD_F16 : KD_BF16;
+    if (m->warning)
+        kd_say("%s", m->warning);
+    KD_TRY(kd_model_frame(f, m, dtype_of(a), err));
+    return is(a->to, "kdiff") ? strip(*f, err) : kd_frame_add_history(*f, a->common.no_history ? NULL : a->common.history, err);
 }
 
-static int save(const kd_model *m, const struct args *a, kd_err *err)
+/// A training checkpoint of k-diffusion becomes one of ours, unless the options ask for a model.
+static bool wants_checkpoint(const struct args *a, const kd_import *i)
 {
-    kd_frame *frame = NULL;
+    return a->to ? is(a->to, "checkpoint") : kd_import_trains(i) && !a->weights && !a->dtype;
+}
+
+static int import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
+{
+    const kd_import_run run = { .seed = a->seed, .batch = a->batch ? a->batch : 64 };
+    char *said = NULL;
+    if (!kd_import_trains(i)) {
+        kd_config_free(config);
+        return kd_fail(err, KD_EUSAGE, "%s: --to checkpoint takes a training checkpoint of k-diffusion", a->from);
+    }
+    kd_import_checkpoint(f, i, config, &run, &said, err);
+    if (said)
+        kd_say("%s", said);
+    free(said);
+    return err->code;
+}
+
+static int import_model(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
+{
+    kd_model *m;
+    if (a->seed || a->batch) {
+        kd_config_free(config);
+        return kd_fail(err, KD_EUSAGE, "%s: only where a training checkpoint becomes one: a model draws nothing",
+                       a->seed ? "--seed" : "--batch");
+    }
+    KD_TRY(kd_import_model(&m, i, config, err));
+    frame_of(f, m, a, err);
+    kd_model_free(m);
+    return err->code;
+}
+
+static int from_file(kd_frame **f, const struct args *a, kd_err *err)
+{
+    kd_config *config = NULL;
+    kd_import *i;
+    if (a->override)
+        KD_TRY(kd_config_load(&config, a->override, err));
+    if (kd_import_open(&i, a->from, is(a->weights, "raw"), err))
+        kd_config_free(config);
+    else
+        (wants_checkpoint(a, i) ? import_checkpoint : import_model)(f, i, config, a, err);
+    kd_import_close(i);
+    return err->code;
+}
+
+static int new_weights(kd_frame **f, const struct args *a, kd_err *err)
+{
+    kd_model *m;
+    KD_TRY(from_seed(&m, a, err));
+    frame_of(f, m, a, err);
+    kd_model_free(m);
+    return err->code;
+}
+
+static int save(const kd_frame *f, const struct args *a, kd_err *err)
+{
     kd_out *out = NULL;
-    if (kd_model_frame(&frame, m, dtype_of(a->dtype), err))
-        goto done;
-    if (kd_frame_add_history(frame, a->common.no_history ? NULL : a->common.history, err))
-        goto done;
-    if (kd_out_open(&out, a->common.out, true, err) || kd_safetensors_write(out, frame, err))
-        goto done;
-    kd_out_commit(out, err);
-done:
+    if (kd_out_open(&out, a->common.out, true, err))
+        return err->code;
+    if (!(is(a->to, "kdiff") ? kd_safetensors_write_plain : kd_safetensors_write)(out, f, err))
+        kd_out_commit(out, err);
     kd_out_close(out);
-    kd_frame_free(frame);
     return err->code;
 }
 
@@ -102,16 +154,14 @@ int main(int argc, char **argv)
 {
     struct args a = {0};
     kd_err err = {0};
-    kd_model *m = NULL;
+    kd_frame *f = NULL;
     if (parse(&a, argc, argv, &err))
         goto done;
-    if (a.from ? from_file(&m, &a, &err) : from_seed(&m, &a, &err))
+    if ((a.from ? from_file : new_weights)(&f, &a, &err))
         goto done;
-    if (m->warning)
-        kd_say("%s", m->warning);
-    save(m, &a, &err);
+    save(f, &a, &err);
 done:
-    kd_model_free(m);
+    kd_frame_free(f);
     kd_cli_free(&a.common);
     return kd_tool_exit("kd-init", &err);
 }

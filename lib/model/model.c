@@ -138,11 +138,11 @@ static int copy_meta(kd_frame *to, const kd_frame *from, kd_err *err)
     return 0;
 }
 
-/// Takes the config; the frame stays the caller's.
-static int model_from(kd_model **out, kd_config *config, const kd_frame *f, const char *file, kd_err *err)
+int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char *file, kd_err *err)
 {
     kd_model *m;
     int code;
+    *out = NULL;
     KD_TRY(model_of(&m, config, err));
     if ((code = check_tensors(m->params, f, file, err)) || (code = copy_meta(m->meta, f, err))) {
         kd_model_free(m);
@@ -168,7 +168,7 @@ int kd_model_load(kd_model **out, const char *path, bool raw, kd_err *err)
     KD_TRY(kd_model_file_load(&f, path, raw, err));
     int code = kd_config_parse(&config, kd_frame_meta(f, "config"), file, true, &warning, err);
     if (!code)
-        code = model_from(out, config, f, file, err);
+        code = kd_model_of(out, config, f, file, err);
     if (!code) {
         (*out)->warning = warning;
         warning = NULL;
@@ -192,7 +192,7 @@ int kd_model_load_as(kd_model **out, const char *path, kd_config *config, kd_err
     if (code)
         kd_config_free(config);
     else
-        code = model_from(out, config, f, file, err);
+        code = kd_model_of(out, config, f, file, err);
     kd_frame_free(f);
     return code;
 }

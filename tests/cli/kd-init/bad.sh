@@ -11,7 +11,7 @@ head -c 5000 "$GOLDEN/v2_global.weights.safetensors" >short.safetensors
 try --from short.safetensors
 printf 'PK\3\4 and so on' >model.pth
 try --from model.pth
-printf '\200\2}q' >old.pth
+printf "\200\2}q.and so on" >old.pth
 try --from old.pth
 try --from "$GOLDEN/configs/config_oxford_flowers.json"
 ls

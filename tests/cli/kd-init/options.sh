@@ -7,7 +7,9 @@ try "$config" --from "$model"
 try "$config" --weights raw
 try "$config" --config "$config"
 try --from "$model" --seed 3
-try --from "$model" --config "$config" --weights ema
+try --from "$model" --batch 3
+try "$config" --batch 3
+try "$config" --to checkpoint
 try --from "$model" --dtype fp8
 try no-such.json
 try --from no-such.safetensors
