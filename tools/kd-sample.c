@@ -5,6 +5,7 @@
 #include "base/talk.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/sampler.h"
+#include "diffusion/sigmas.h"
 #include "formats/images.h"
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct run {
     int64_t size;                                        // elements of an image
     float *sigmas;                                       // [steps+1]
     int64_t *cycle, n_cycle;                             // image k gets class cycle[k mod n_cycle]; NULL: the model has none
-    float *x, *sigma; uint8_t *pixels; kd_draw *draw;
+    float *x; int64_t *class_cond; uint8_t *pixels; kd_draw *draw;
     int64_t *label, *index, *calls; uint64_t *seed;
     int64_t calls_done, calls_all;                       // of the model, for the progress line
 };
@@ -45,7 +46,8 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_INT('n', "count", &a->count, 0, (int64_t)1 << 40, "images to draw (default 64)"),
         KD_OPT_INT('b', "batch", &a->batch, 1, 65536, "images a model call; changes speed and memory only (default 64)"),
         KD_OPT_INT('s', "steps", &a->steps, 1, 1 << 20, "noise levels (default 50)"),
-        KD_OPT_CHOICE(0, "sampler", &a->sampler, "dpmpp_2m|dpmpp_2m_sde|euler|euler_ancestral|heun|lms", "(default dpmpp_2m)"),
+        KD_OPT_CHOICE(0, "sampler", &a->sampler, "dpmpp_2m|dpmpp_2m_sde|dpmpp_3m_sde|dpmpp_sde|dpmpp_2s_ancestral|"
+                      "euler|euler_ancestral|heun|dpm_2|dpm_2_ancestral|dpm_fast|dpm_adaptive|lms", "(default dpmpp_2m)"),
         KD_OPT_FLAG('l', "list", &a->list, "list the samplers and stop"),
         KD_OPT_U64(0, "seed", &a->seed, "same seed, same images (default 0)"),
         KD_OPT_INT(0, "first", &a->first, 0, ((int64_t)1 << 40) - 1, "number of the first image (default 0)"),
@@ -72,7 +74,7 @@ static void list_samplers(void)
 {
     int n;
     const kd_sampler *s = kd_sampler_list(&n);
-    for (int i = 0; i < n; i++) printf("%-16s %s\n", s[i].name, s[i].about);
+    for (int i = 0; i < n; i++) printf("%-19s %s\n", s[i].name, s[i].about);
 }
 
 // --class ---------------------------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ static int set_options(kd_frame *f, const struct args *a, const kd_sampler *s, k
 {
     char text[256];
     const kd_sampler_opts *o = &a->o;
-    if (!strcmp(s->name, "lms")) snprintf(text, sizeof text, "order=%lld", (long long)o->order);
+    if (!strcmp(s->name, "lms")) snprintf(text, sizeof text, "order=%lld", (long long)(o->order ? o->order : 4));
     else if (!strcmp(s->name, "dpmpp_2m_sde"))
         snprintf(text, sizeof text, "eta=%.9g s_noise=%.9g solver=%s", o->eta, o->s_noise, o->solver);
     else if (!strcmp(s->name, "euler_ancestral")) snprintf(text, sizeof text, "eta=%.9g s_noise=%.9g", o->eta, o->s_noise);
@@ -162,6 +164,7 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
     KD_TRY(parse_classes(r, err));
     if (!(r->sigmas = kd_alloc((size_t)(a->steps + 1) * sizeof *r->sigmas))) return kd_fail_memory(err, "noise levels");
     KD_TRY(kd_sigmas_karras(r->sigmas, a->steps, a->sigma_min, a->sigma_max, a->rho, err));
+    if (kd_sampler_ends_above_zero(r->sampler)) r->sigmas[a->steps] = (float)a->sigma_min;
     r->info.h = c->size[0], r->info.w = c->size[1], r->info.c = c->channels;
     r->info.dtype = a->as_float ? KD_F32 : KD_U8;
     r->info.has_label = r->cycle && r->cycle[0] < c->classes;
@@ -169,22 +172,22 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
     KD_TRY(set_metadata(r, err));
 
     const size_t n = (size_t)(a->count < 1 ? 1 : a->count < a->batch ? a->count : a->batch);
-    r->x = kd_alloc(n * (size_t)r->size * sizeof *r->x), r->sigma = kd_alloc(n * sizeof *r->sigma);
+    r->x = kd_alloc(n * (size_t)r->size * sizeof *r->x), r->class_cond = kd_alloc(n * sizeof *r->class_cond);
     r->pixels = kd_alloc(n * (size_t)r->size), r->draw = kd_alloc(n * sizeof *r->draw), r->label = kd_alloc(n * sizeof *r->label);
     r->index = kd_alloc(n * sizeof *r->index), r->calls = kd_alloc(n * sizeof *r->calls), r->seed = kd_alloc(n * sizeof *r->seed);
-    if (!r->x || !r->sigma || !r->pixels || !r->draw || !r->label || !r->index || !r->calls || !r->seed)
+    if (!r->x || !r->class_cond || !r->pixels || !r->draw || !r->label || !r->index || !r->calls || !r->seed)
         return kd_fail_memory(err, "a batch of images");
     KD_TRY(kd_backend_open(&r->be, a->common.device, err));
     return kd_denoiser_new(&r->denoiser, r->model, r->be, err);
 }
 
-static int denoise(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
     struct run *r = arg;
     if (kd_interrupted()) return kd_fail_interrupted(err);
-    const kd_cond cond = { .class_cond = r->cycle ? r->label : NULL };
-    for (int64_t i = 0; i < n; i++) r->sigma[i] = sigma;
-    KD_TRY(kd_denoise(r->denoiser, n, x, r->sigma, &cond, NULL, out, err));
+    for (int64_t i = 0; r->cycle && i < n; i++) r->class_cond[i] = r->label[image[i]];
+    const kd_cond cond = { .class_cond = r->cycle ? r->class_cond : NULL };
+    KD_TRY(kd_denoise(r->denoiser, n, x, sigma, &cond, NULL, out, err));
     kd_progress("model calls", ++r->calls_done, r->calls_all);
     return 0;
 }
@@ -193,15 +196,14 @@ static int denoise(void *arg, int64_t n, float sigma, const float *x, float *out
 static int sample_batch(struct run *r, int64_t first, int64_t n, kd_err *err)
 {
     const struct args *a = r->a;
-    int64_t calls;
     for (int64_t k = 0; k < n; k++) {
         r->draw[k] = (kd_draw){ a->seed, (uint64_t)(first + k) };
         r->seed[k] = a->seed, r->index[k] = first + k;
         if (r->cycle) r->label[k] = r->cycle[(first + k) % r->n_cycle];
         kd_sample_start(r->x + k * r->size, r->size, r->draw[k], r->sigmas[0]);
     }
-    KD_TRY(kd_sample(r->sampler, &a->o, denoise, r, r->sigmas, a->steps, n, r->size, r->draw, r->x, &calls, err));
-    for (int64_t k = 0; k < n; k++) r->calls[k] = calls;
+    const kd_sampling s = { .sampler = r->sampler, .o = &a->o, .sigmas = r->sigmas, .steps = a->steps, .call = denoise, .arg = r };
+    KD_TRY(kd_sample(&s, n, r->size, r->draw, r->x, r->calls, err));
     if (!a->as_float) kd_images_quantize(r->pixels, r->x, n * r->size, !strcmp(a->quantize, "trunc"));
     const kd_images images = { .n = n, .image = a->as_float ? (void *)r->x : r->pixels, .label = r->info.has_label ? r->label : NULL,
                                .index = r->index, .seed = r->seed, .calls = r->calls };
@@ -216,7 +218,7 @@ static void run_free(struct run *r)
     kd_model_free(r->model);
     kd_frame_free(r->info.meta);
     free(r->cycle);
-    void *blocks[] = { r->sigmas, r->x, r->sigma, r->pixels, r->draw, r->label, r->index, r->calls, r->seed };
+    void *blocks[] = { r->sigmas, r->x, r->class_cond, r->pixels, r->draw, r->label, r->index, r->calls, r->seed };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
 }
 

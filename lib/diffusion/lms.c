@@ -22,7 +22,7 @@ static double factor(const double *s, int n, int j, double s1)
 
 int kd_lms(kd_sampler_run *r, kd_err *err)
 {
-    const int order = (int)r->o->order;
+    const int order = r->o->order ? (int)r->o->order : 4;
     float *d[KD_LMS_MAX_ORDER];                                        // slopes, the latest first
     double s[KD_LMS_MAX_ORDER];                                        // and their noise levels
     for (int j = 0; j < order; j++) KD_TRY(kd_run_buffer(r, &d[j], err));

@@ -1,21 +1,34 @@
-// The list of samplers and a run of one: options, noise sources, vector helpers. The samplers themselves are in euler.c,
-// lms.c and dpmpp.c; read run.h before them.
+// The list of samplers and a run of one: options and vector helpers. The samplers themselves are in euler.c, dpm_2.c, lms.c,
+// dpm_solver.c, dpmpp.c and dpmpp_single.c; read run.h before them.
 #include "diffusion/run.h"
-#include "diffusion/brownian.h"
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "base/random.h"
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const kd_sampler samplers[] = {
-    { "dpmpp_2m", "DPM-Solver++(2M): second order, one call a step, no noise", KD_NOISE_NONE, 1, kd_dpmpp_2m },
-    { "dpmpp_2m_sde", "DPM-Solver++(2M) SDE, with noise (--eta, --s-noise, --solver)", KD_NOISE_BROWNIAN, 1, kd_dpmpp_2m_sde },
-    { "euler", "Euler, with churn (--s-churn, --s-tmin, --s-tmax, --s-noise)", KD_NOISE_STEP, 1, kd_euler },
-    { "euler_ancestral", "Euler with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 1, kd_euler_ancestral },
-    { "heun", "Heun, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, kd_heun },
-    { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, kd_lms },
+    { "dpmpp_2m", "DPM-Solver++(2M): second order, one call a step, no noise", KD_NOISE_NONE, 1, true, "", kd_dpmpp_2m },
+    { "dpmpp_2m_sde", "DPM-Solver++(2M) SDE, with noise (--eta, --s-noise, --solver)", KD_NOISE_BROWNIAN, 1, false,
+      "eta s_noise solver", kd_dpmpp_2m_sde },
+    { "dpmpp_3m_sde", "DPM-Solver++(3M) SDE, with noise (--eta, --s-noise)", KD_NOISE_BROWNIAN, 1, false, "eta s_noise", kd_dpmpp_3m_sde },
+    { "dpmpp_sde", "DPM-Solver++ SDE, two calls a step, with noise (--eta, --s-noise, --r)", KD_NOISE_BROWNIAN, 2, false,
+      "eta s_noise r", kd_dpmpp_sde },
+    { "dpmpp_2s_ancestral", "DPM-Solver++(2S), two calls a step, with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false,
+      "eta s_noise", kd_dpmpp_2s_ancestral },
+    { "euler", "Euler, with churn (--s-churn, --s-tmin, --s-tmax, --s-noise)", KD_NOISE_STEP, 1, true,
+      "s_churn s_tmin s_tmax s_noise", kd_euler },
+    { "euler_ancestral", "Euler with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 1, false, "eta s_noise", kd_euler_ancestral },
+    { "heun", "Heun, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true,
+      "s_churn s_tmin s_tmax s_noise", kd_heun },
+    { "dpm_2", "DPM-Solver-2, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true,
+      "s_churn s_tmin s_tmax s_noise", kd_dpm_2 },
+    { "dpm_2_ancestral", "DPM-Solver-2 with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false, "eta s_noise", kd_dpm_2_ancestral },
+    { "dpm_fast", "DPM-Solver-fast: orders 3, 2, 1, --steps calls in all, ends at sigma_min (--eta, --s-noise)", KD_NOISE_STEP, 0, false,
+      "eta s_noise", kd_dpm_fast },
+    { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false,
+      "order rtol atol h_init pcoeff icoeff dcoeff accept_safety error_norm eta s_noise", kd_dpm_adaptive },
+    { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, true, "order", kd_lms },
 };
 
 const kd_sampler *kd_sampler_list(int *n)
@@ -31,27 +44,19 @@ const kd_sampler *kd_sampler_find(const char *name)
     return NULL;
 }
 
-int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps) { return s->calls * (steps - 1) + 1; }
+bool kd_sampler_ends_above_zero(const kd_sampler *s) { return s->calls == 0; }
+
+int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps)
+{
+    if (s->run == kd_dpm_adaptive) return 0;
+    return s->calls ? s->calls * (steps - 1) + 1 : steps;          // the last step, to 0, takes one
+}
 
 kd_sampler_opts kd_sampler_defaults(void)
 {
-    return (kd_sampler_opts){ .eta = 1, .s_churn = 0, .s_tmin = 0, .s_tmax = INFINITY, .s_noise = 1, .order = 4,
-                              .solver = "midpoint" };
-}
-
-int kd_sigmas_karras(float *out, int64_t n, double smin, double smax, double rho, kd_err *err)
-{
-    if (n < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)n);
-    if (!isnormal((float)smin) || smin <= 0)
-        return kd_fail(err, KD_EUSAGE, "sigma_min: expected a number above 0, got %g", smin);
-    if (!isnormal((float)smax) || smax < smin)
-        return kd_fail(err, KD_EUSAGE, "sigma_max: expected a number, at least sigma_min (%g), got %g", smin, smax);
-    if (!isfinite(rho) || rho <= 0) return kd_fail(err, KD_EUSAGE, "rho: expected a number above 0, got %g", rho);
-    const double high = pow(smax, 1 / rho), low = pow(smin, 1 / rho);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (float)pow(high + (n > 1 ? (double)i / (double)(n - 1) : 0) * (low - high), rho);
-    out[n] = 0;
-    return 0;
+    return (kd_sampler_opts){ .eta = 1, .s_churn = 0, .s_tmin = 0, .s_tmax = INFINITY, .s_noise = 1, .order = 0,
+                              .solver = "midpoint", .r = 0.5, .rtol = 0.05, .atol = 0.0078, .h_init = 0.05, .icoeff = 1,
+                              .accept_safety = 0.81, .max_calls = 10000 };
 }
 
 // Vectors ----------------------------------------------------------------------------------------------------------
@@ -71,17 +76,38 @@ void kd_run_mix(const kd_sampler_run *r, float *out, double a, const float *x, d
     for (int64_t i = 0; i < n; i++) out[i] = (float)(a * x[i] + b * y[i]);
 }
 
+static bool is_finite(const float *x, int64_t n)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < n; i++) bad += !isfinite(x[i]);
+    return !bad;
+}
+
+// "sigma 3.2 (step 7 of 20)"; dpm_adaptive's images have no common step
+static int fail_not_finite(const kd_sampler_run *r, double s, kd_err *err)
+{
+    char step[64] = "";
+    if (r->s->sampler->run != kd_dpm_adaptive)
+        snprintf(step, sizeof step, " (step %lld of %lld)", (long long)r->step + 1, (long long)r->steps);
+    return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", s, step);
+}
+
+int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, kd_err *err)
+{
+    KD_TRY(r->s->call(r->s->arg, m, r->image, r->sigma, x, D, err));
+    for (int64_t i = 0; i < m; i++) {
+        r->calls[r->image[i]]++;
+        if (!is_finite(D + i * r->size, r->size)) return fail_not_finite(r, r->sigma[i], err);
+    }
+    if (!r->s->watch || r->step < r->watched) return 0;
+    r->watched = r->step + 1;
+    return r->s->watch(r->s->arg, r->step, x, D, err);
+}
+
 int kd_run_denoise(kd_sampler_run *r, float *D, const float *x, double s, kd_err *err)
 {
-    KD_TRY(r->call(r->arg, r->n, (float)s, x, D, err));
-    r->calls++;
-    const int64_t n = r->n * r->size;
-    int64_t bad = 0;
-    for (int64_t i = 0; i < n; i++) bad += !isfinite(D[i]);
-    if (bad)
-        return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g (step %lld of %lld)", s,
-                       (long long)r->step + 1, (long long)r->steps);
-    return 0;
+    for (int64_t i = 0; i < r->n; i++) r->image[i] = i, r->sigma[i] = (float)s;
+    return kd_run_denoise_some(r, r->n, D, x, err);
 }
 
 int kd_run_slope(kd_sampler_run *r, float *d, const float *x, double s, kd_err *err)
@@ -91,93 +117,79 @@ int kd_run_slope(kd_sampler_run *r, float *d, const float *x, double s, kd_err *
     return 0;
 }
 
-int kd_run_add_noise(kd_sampler_run *r, float *x, double factor, double from, double to, float *z, kd_err *err)
+// Noise ------------------------------------------------------------------------------------------------------------
+
+int kd_run_add_noise(kd_sampler_run *r, float *x, double factor, int64_t request, double from, double to, float *z, kd_err *err)
 {
     if (factor == 0) return 0;
-    KD_TRY(r->noise->draw(r->noise->arg, r->step, from, to, r->n, r->size, z, err));
+    KD_TRY(r->noise->draw(r->noise->arg, request, from, to, 0, r->n, r->size, z, err));
     kd_run_mix(r, x, 1, x, factor, z);
     return 0;
 }
 
+int kd_run_churn(kd_sampler_run *r, double s, double *raised, float *z, kd_err *err)
+{
+    const kd_sampler_opts *o = r->o;
+    const double gamma = o->s_tmin <= s && s <= o->s_tmax ? fmin(o->s_churn / (double)r->steps, sqrt(2) - 1) : 0;
+    *raised = s * (1 + gamma);
+    return kd_run_add_noise(r, r->x, o->s_noise * sqrt(*raised * *raised - s * s), r->step, s, *raised, z, err);
+}
+
+kd_ancestral kd_ancestral_of(double a, double b, double eta)
+{
+    if (eta == 0) return (kd_ancestral){ b, 0 };
+    const double up = fmin(b, eta * sqrt(b * b * (a * a - b * b) / (a * a)));
+    return (kd_ancestral){ sqrt(b * b - up * up), up };
+}
+
+double kd_run_lowest(const float *sigmas, int64_t steps) { return sigmas[steps] > 0 ? sigmas[steps] : sigmas[steps - 1]; }
+
 // Runs -------------------------------------------------------------------------------------------------------------
 
-static int check_options(const kd_sampler_opts *o, kd_err *err)
+static int check_adaptive(const kd_sampler_opts *o, kd_err *err)
 {
+    const struct { const char *name; double v; } numbers[] = { { "rtol", o->rtol }, { "atol", o->atol }, { "pcoeff", o->pcoeff },
+                                                                { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff } };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isfinite(numbers[i].v) || numbers[i].v < 0)
+            return kd_fail(err, KD_EUSAGE, "%s: expected a number from 0, got %g", numbers[i].name, numbers[i].v);
+    if (!isfinite(o->h_init) || o->h_init <= 0) return kd_fail(err, KD_EUSAGE, "h_init: expected a number above 0, got %g", o->h_init);
+    if (!isfinite(o->accept_safety) || o->accept_safety <= 0)
+        return kd_fail(err, KD_EUSAGE, "accept_safety: expected a number above 0, got %g", o->accept_safety);
+    if (o->max_calls < 1) return kd_fail(err, KD_EUSAGE, "max_calls: expected at least 1, got %lld", (long long)o->max_calls);
+    return 0;
+}
+
+static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *err)
+{
+    const bool adaptive = s->run == kd_dpm_adaptive;
+    const int64_t lowest = adaptive ? 2 : 1, highest = adaptive ? 3 : KD_LMS_MAX_ORDER;
     if (!isfinite(o->eta) || o->eta < 0) return kd_fail(err, KD_EUSAGE, "eta: expected a number from 0, got %g", o->eta);
     if (!isfinite(o->s_churn) || o->s_churn < 0)
         return kd_fail(err, KD_EUSAGE, "s_churn: expected a number from 0, got %g", o->s_churn);
     if (!isfinite(o->s_noise)) return kd_fail(err, KD_EUSAGE, "s_noise: expected a number, got %g", o->s_noise);
-    if (o->order < 1 || o->order > KD_LMS_MAX_ORDER)
-        return kd_fail(err, KD_EUSAGE, "order: expected 1 to %d, got %lld", KD_LMS_MAX_ORDER, (long long)o->order);
+    if (o->order && (o->order < lowest || o->order > highest))
+        return kd_fail(err, KD_EUSAGE, "order: expected %lld to %lld, got %lld", (long long)lowest, (long long)highest, (long long)o->order);
     if (strcmp(o->solver, "midpoint") && strcmp(o->solver, "heun"))
         return kd_fail(err, KD_EUSAGE, "solver: expected midpoint or heun, got '%s'", o->solver);
-    return 0;
+    if (!(o->r > 0 && o->r <= 1)) return kd_fail(err, KD_EUSAGE, "r: expected a number above 0, at most 1, got %g", o->r);
+    return check_adaptive(o, err);
 }
 
-int kd_sample_with(const kd_sampler *s, const kd_sampler_opts *o, kd_denoise_call call, void *arg, const float *sigmas,
-                   int64_t steps, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err)
+int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err)
 {
-    KD_TRY(check_options(o, err));
-    if (steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)steps);
-    kd_sampler_run r = { .o = o, .sigmas = sigmas, .steps = steps, .n = n, .size = size, .x = x, .call = call, .arg = arg,
-                         .noise = noise };
-    const int code = s->run(&r, err);
-    if (calls) *calls = r.calls;
+    KD_TRY(check_options(s->sampler, s->o, err));
+    if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
+    assert(!s->watch || s->sampler->run != kd_dpm_adaptive);
+    const size_t rows = (size_t)n + 1;
+    kd_sampler_run r = { .s = s, .o = s->o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
+                         .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),
+                         .sigma = kd_alloc(rows * sizeof *r.sigma) };
+    const int code = !r.calls || !r.image || !r.sigma ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
+    if (calls && r.calls) memcpy(calls, r.calls, (size_t)n * sizeof *calls);
     for (int i = 0; i < r.buffers; i++) kd_free(r.buffer[i]);
+    kd_free(r.calls);
+    kd_free(r.image);
+    kd_free(r.sigma);
     return code;
-}
-
-// Noise from counters, image by image -------------------------------------------------------------------------------
-
-typedef struct source {
-    const kd_draw *draw;               // [n]
-    kd_noise_kind kind;
-    double low, high;                  // the Brownian path's ends
-    float *scratch;                    // [threads, size]
-    // the present request
-    int64_t step, size; double from, to; float *z;
-} source;
-
-static void draw_image(void *arg, int64_t k, int thread)
-{
-    const source *s = arg;
-    float *z = s->z + k * s->size;
-    if (s->kind == KD_NOISE_BROWNIAN) {
-        const kd_brownian w = { s->draw[k].seed, s->draw[k].index, s->low, s->high };
-        kd_brownian_noise(&w, s->from, s->to, z, s->size, s->scratch + thread * s->size);
-    } else {
-        const kd_rng r = kd_rng_of(s->draw[k].seed, KD_RNG_STEP, 0, s->draw[k].index, (uint32_t)s->step);
-        kd_rng_normal(&r, z, 0, s->size);
-    }
-}
-
-static int draw_images(void *arg, int64_t step, double from, double to, int64_t n, int64_t size, float *z, kd_err *err)
-{
-    source *s = arg;
-    (void)err;
-    s->step = step, s->from = from, s->to = to, s->size = size, s->z = z;
-    kd_parallel(n, draw_image, s);
-    return 0;
-}
-
-int kd_sample(const kd_sampler *s, const kd_sampler_opts *o, kd_denoise_call call, void *arg, const float *sigmas, int64_t steps,
-              int64_t n, int64_t size, const kd_draw *draw, float *x, int64_t *calls, kd_err *err)
-{
-    if (steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)steps);
-    source from = { .draw = draw, .kind = s->noise, .low = sigmas[steps - 1], .high = sigmas[0] };
-    const kd_noise noise = { draw_images, &from };
-    if (s->noise == KD_NOISE_BROWNIAN) {
-        from.scratch = kd_alloc((size_t)kd_threads() * (size_t)size * sizeof *from.scratch);
-        if (!from.scratch) return kd_fail_memory(err, "the sampler's noise");
-    }
-    const int code = kd_sample_with(s, o, call, arg, sigmas, steps, n, size, &noise, x, calls, err);
-    kd_free(from.scratch);
-    return code;
-}
-
-void kd_sample_start(float *x, int64_t size, kd_draw draw, float sigma)
-{
-    const kd_rng r = kd_rng_of(draw.seed, KD_RNG_START, 0, draw.index, 0);
-    kd_rng_normal(&r, x, 0, size);
-    for (int64_t i = 0; i < size; i++) x[i] *= sigma;
 }

@@ -1,6 +1,7 @@
 #include "train/demo.h"
 #include "base/memory.h"
 #include "diffusion/sampler.h"
+#include "diffusion/sigmas.h"
 #include "formats/images.h"
 #include "formats/png.h"
 #include "train/trainer_state.h"
@@ -12,17 +13,17 @@ enum { STEPS = 50 };
 typedef struct draw {
     kd_denoiser *d;
     int64_t n, size;                   // images of a call, pixels of one
-    float *x, *sigma;
+    float *x;
     int64_t *class_cond;
     kd_draw *noise;
 } draw;
 
-static int call(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+static int call(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
     draw *w = arg;
     const kd_cond cond = { .class_cond = w->class_cond };
-    for (int64_t i = 0; i < n; i++) w->sigma[i] = sigma;
-    return kd_denoise(w->d, n, x, w->sigma, &cond, NULL, out, err);
+    (void)image;                       // all of them: the sampler's steps are fixed
+    return kd_denoise(w->d, n, x, sigma, &cond, NULL, out, err);
 }
 
 // Images first .. first+n-1 into w->x.
@@ -39,7 +40,8 @@ static int draw_images(draw *w, const kd_trainer *t, int64_t first, int64_t n, k
         w->class_cond[i] = c->classes ? (first + i) % c->classes : 0;
         kd_sample_start(w->x + i * w->size, w->size, w->noise[i], sigmas[0]);
     }
-    return kd_sample(kd_sampler_find("dpmpp_2m_sde"), &o, call, w, sigmas, STEPS, n, w->size, w->noise, w->x, NULL, err);
+    const kd_sampling s = { .sampler = kd_sampler_find("dpmpp_2m_sde"), .o = &o, .sigmas = sigmas, .steps = STEPS, .call = call, .arg = w };
+    return kd_sample(&s, n, w->size, w->noise, w->x, NULL, err);
 }
 
 // Image i of the grid: rows of pixels into its place.
@@ -69,10 +71,9 @@ int kd_demo(kd_trainer *t, const char *path, int64_t n, kd_err *err)
     uint8_t *grid = kd_alloc((size_t)(h * width * c->channels));
 
     w.x = kd_alloc((size_t)(w.n * w.size) * sizeof *w.x);
-    w.sigma = kd_alloc((size_t)w.n * sizeof *w.sigma);
     w.class_cond = kd_alloc((size_t)w.n * sizeof *w.class_cond);
     w.noise = kd_alloc((size_t)w.n * sizeof *w.noise);
-    if (!grid || !w.x || !w.sigma || !w.class_cond || !w.noise) {
+    if (!grid || !w.x || !w.class_cond || !w.noise) {
         kd_fail_memory(err, "a demo grid");
         goto done;
     }
@@ -88,7 +89,6 @@ done:
     kd_model_free(m);
     kd_free(grid);
     kd_free(w.x);
-    kd_free(w.sigma);
     kd_free(w.class_cond);
     kd_free(w.noise);
     return err->code;

@@ -19,13 +19,13 @@ typedef struct guided {
 } guided;
 
 // D = D_none + scale (D_class - D_none), or D
-static int denoise(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+static int denoise(void *arg, int64_t n, const int64_t *image, const float *s, const float *x, float *out, kd_err *err)
 {
     guided *g = arg;
-    float s[8];
     int64_t none[8];
+    (void)image;
     const kd_config *c = kd_denoiser_model(g->d)->config;
-    for (int64_t i = 0; i < n; i++) s[i] = sigma, none[i] = c->classes;
+    for (int64_t i = 0; i < n; i++) none[i] = c->classes;
     kd_cond cond = { .class_cond = g->class_cond };
     KD_TRY(kd_denoise(g->d, n, x, s, &cond, NULL, out, err));
     if (!g->class_cond) return 0;
@@ -67,7 +67,7 @@ static void test_run(void **state)
     must(kd_backend_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&g.d, m, be, &err), &err);
 
-    int64_t levels, count, calls;
+    int64_t levels, count;
     snprintf(path, sizeof path, "%s.unit", r->model);
     float *sigmas = golden_f32(f, "sigmas", &levels), *unit = golden_f32(f, path, &count);
     double *want_nchw = golden_f64(f, r->result, NULL), *want = malloc((size_t)count * sizeof *want);
@@ -83,7 +83,9 @@ static void test_run(void **state)
     kd_sampler_opts o = kd_sampler_defaults();
     o.eta = 0, o.solver = r->solver;
     const kd_draw draw[2] = { { 0, 0 }, { 0, 1 } };
-    must(kd_sample(kd_sampler_find(r->sampler), &o, denoise, &g, sigmas, levels - 1, 2, count / 2, draw, x, &calls, &err), &err);
+    const kd_sampling s = { .sampler = kd_sampler_find(r->sampler), .o = &o, .sigmas = sigmas, .steps = levels - 1,
+                            .call = denoise, .arg = &g };
+    must(kd_sample(&s, 2, count / 2, draw, x, NULL, &err), &err);
     const double error = golden_error(x, want, count), allowed = fmax(1e-6, 3 * golden_tolerance("model_sampling", r->key));
     printf("# %-50s %.2g of %.2g allowed\n", r->result, error, allowed);
     assert_true(error <= allowed);

@@ -1,6 +1,7 @@
 // Samplers against golden samplers (two analytic denoisers, recorded noise) and schedules; runs do not depend on what
 // else is in the batch.
 #include "diffusion/sampler.h"
+#include "diffusion/sigmas.h"
 #include "tests/support/golden.h"
 #include <math.h>
 #include <stdarg.h>
@@ -29,19 +30,22 @@ static double mix(double x, double s)
     return d;
 }
 
-static int denoise(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
-    (void)err;
+    (void)image, (void)err;
     denoiser *d = arg;
     d->calls++;
-    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = (float)(d->mix ? mix(x[i], sigma) : gauss(d->mu[i % PIXELS], x[i], sigma));
+    for (int64_t i = 0; i < n * PIXELS; i++) {
+        const double s = sigma[i / PIXELS];
+        out[i] = (float)(d->mix ? mix(x[i], s) : gauss(d->mu[i % PIXELS], x[i], s));
+    }
     return 0;
 }
 
-static int bank(void *arg, int64_t step, double from, double to, int64_t n, int64_t size, float *z, kd_err *err)
+static int bank(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
 {
     (void)from, (void)to, (void)err;
-    memcpy(z, (const float *)arg + step * n * size, (size_t)(n * size) * sizeof *z);
+    memcpy(z, (const float *)arg + (request * IMAGES + first) * size, (size_t)(n * size) * sizeof *z);
     return 0;
 }
 
@@ -51,7 +55,10 @@ static kd_sampler_opts options_of(json_t *kwargs)
 {
     kd_sampler_opts o = kd_sampler_defaults();
     struct { const char *name; double *to; } number[] = { { "eta", &o.eta }, { "s_churn", &o.s_churn }, { "s_tmin", &o.s_tmin },
-                                                          { "s_tmax", &o.s_tmax }, { "s_noise", &o.s_noise } };
+                                                          { "s_tmax", &o.s_tmax }, { "s_noise", &o.s_noise }, { "r", &o.r },
+                                                          { "rtol", &o.rtol }, { "atol", &o.atol }, { "h_init", &o.h_init },
+                                                          { "pcoeff", &o.pcoeff }, { "icoeff", &o.icoeff }, { "dcoeff", &o.dcoeff },
+                                                          { "accept_safety", &o.accept_safety } };
     for (size_t k = 0; k < sizeof number / sizeof *number; k++)
         if (json_object_get(kwargs, number[k].name)) *number[k].to = json_number_value(json_object_get(kwargs, number[k].name));
     if (json_object_get(kwargs, "order")) o.order = json_integer_value(json_object_get(kwargs, "order"));
@@ -65,7 +72,7 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     char who[8], schedule[8], key[32];
     int at = 0;
     assert_int_equal(sscanf(name, "%7[a-z].%7[a-z0-9_].%n", who, schedule, &at), 2);
-    int64_t levels, calls;
+    int64_t levels, calls[IMAGES];
     snprintf(key, sizeof key, "sigmas.%s", schedule);
     float *sigmas = golden_f32(f, key, &levels);
     snprintf(key, sizeof key, "x.%s", schedule);
@@ -74,11 +81,13 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     denoiser d = { .mu = mu, .mix = !strcmp(who, "mix") };
     const kd_sampler_opts o = options_of(json_object_get(run, "kwargs"));
     const kd_noise from = { bank, noise };
+    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .arg = &d };
     kd_err err = { 0 };
-    assert_int_equal(kd_sample_with(s, &o, denoise, &d, sigmas, levels - 1, IMAGES, PIXELS, &from, x, &calls, &err), 0);
-    assert_int_equal(calls, json_integer_value(json_object_get(run, "model_calls")));
-    assert_int_equal(calls, kd_sampler_calls(s, levels - 1));
-    assert_int_equal(calls, d.calls);
+    assert_int_equal(kd_sample_with(&g, IMAGES, PIXELS, &from, x, calls, &err), 0);
+    assert_int_equal(calls[0], json_integer_value(json_object_get(run, "model_calls")));
+    assert_int_equal(calls[1], calls[0]);
+    assert_int_equal(calls[0], kd_sampler_calls(s, levels - 1));
+    assert_int_equal(calls[0], d.calls);
     const double error = golden_error(x, want, IMAGES * PIXELS), allowed = fmax(1e-5, 3 * golden_tolerance("samplers", name + at));
     if (!(error <= allowed)) fail_msg("%s: error %.2g, allowed %.2g", name, error, allowed);
     free(sigmas), free(x), free(noise), free(mu), free(want);
@@ -94,13 +103,68 @@ static void test_golden(void **state)
     json_object_foreach(runs, name, run) {
         const char *function = json_string_value(json_object_get(run, "function")) + strlen("sample_");
         const kd_sampler *s = kd_sampler_find(function);
-        if (!s) continue;                              // a sampler that is not there yet
+        assert_non_null(s);
         golden_run(f, name, run, s);
         done++;
     }
-    assert_true(done >= 8 * (3 + 3 + 2 + 1 + 4 + 7));  // euler, heun, lms, 2m, ancestral, 2m_sde; 2 denoisers, 4 schedules
+    assert_int_equal(done, 8 * 36);                    // 2 denoisers, 4 schedules
     json_decref(runs);
     kd_frame_free(f);
+}
+
+// name: "gauss.max80.0.adaptive.3", "mix.max14.6.fast.n10.eta0.5". The adaptive runs of the peer have one error for the batch.
+static void dpm_run(const kd_frame *f, const char *name, json_t *run)
+{
+    const bool adaptive = strstr(name, "adaptive");
+    const double smin = json_number_value(json_object_get(run, "sigma_min")), smax = json_number_value(json_object_get(run, "sigma_max"));
+    json_t *kwargs = json_object_get(run, "kwargs");
+    const int64_t steps = adaptive ? 1 : json_integer_value(json_object_get(kwargs, "n"));
+    float sigmas[32];
+    char key[32];
+    int64_t calls[IMAGES];
+    for (int64_t i = 0; i <= steps; i++) sigmas[i] = (float)(i < steps ? smax : smin);
+    snprintf(key, sizeof key, "x.%.1f", smax);
+    float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
+    double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
+    denoiser d = { .mu = mu, .mix = !strncmp(name, "mix", 3) };
+    kd_sampler_opts o = options_of(kwargs);
+    if (!json_object_get(kwargs, "eta")) o.eta = 0;
+    o.batch_norm = true;
+    const kd_noise from = { bank, noise };
+    const kd_sampling g = { .sampler = kd_sampler_find(adaptive ? "dpm_adaptive" : "dpm_fast"), .o = &o, .sigmas = sigmas, .steps = steps,
+                            .call = denoise, .arg = &d };
+    kd_err err = { 0 };
+    assert_int_equal(kd_sample_with(&g, IMAGES, PIXELS, &from, x, calls, &err), 0);
+    const char *variant = strstr(name, adaptive ? "adaptive" : "fast");
+    const double error = golden_error(x, want, IMAGES * PIXELS), allowed = fmax(1e-5, 3 * golden_tolerance("samplers_dpm", variant));
+    if (!(error <= allowed)) fail_msg("%s: error %.2g, allowed %.2g", name, error, allowed);
+    assert_int_equal(calls[0], json_integer_value(json_object_get(run, "model_calls")));
+    assert_int_equal(calls[1], calls[0]);
+    free(x), free(noise), free(mu), free(want);
+}
+
+static void test_golden_dpm(void **state)
+{
+    (void)state;
+    kd_frame *f = golden_load("samplers_dpm");
+    json_t *runs = golden_json(f, "runs"), *run;
+    const char *name;
+    json_object_foreach(runs, name, run) dpm_run(f, name, run);
+    assert_true(json_object_size(runs) >= 80);
+    json_decref(runs);
+    kd_frame_free(f);
+}
+
+static double parameter(const json_t *p, const char *key) { return json_number_value(json_object_get(p, key)); }
+
+static int schedule(const char *name, const json_t *p, int64_t n, float *out, kd_err *err)
+{
+    const double low = parameter(p, "sigma_min"), high = parameter(p, "sigma_max"), rho = parameter(p, "rho");
+    if (!strncmp(name, "karras.", 7)) return kd_sigmas_karras(out, n, low, high, rho, err);
+    if (!strncmp(name, "exponential.", 12)) return kd_sigmas_exponential(out, n, low, high, err);
+    if (!strncmp(name, "polyexponential.", 16)) return kd_sigmas_polyexponential(out, n, low, high, rho, err);
+    assert_memory_equal(name, "vp.", 3);
+    return kd_sigmas_vp(out, n, parameter(p, "beta_d"), parameter(p, "beta_min"), parameter(p, "eps_s"), err);
 }
 
 static void test_schedules(void **state)
@@ -111,20 +175,17 @@ static void test_schedules(void **state)
     const char *name;
     int done = 0;
     json_object_foreach(params, name, p) {
-        if (strncmp(name, "karras.", 7)) continue;
         const int64_t n = json_integer_value(json_object_get(p, "n"));
         float got[64];
         kd_err err = { 0 };
         double *want = golden_f64(f, name, NULL);
-        assert_int_equal(kd_sigmas_karras(got, n, json_number_value(json_object_get(p, "sigma_min")),
-                                          json_number_value(json_object_get(p, "sigma_max")),
-                                          json_number_value(json_object_get(p, "rho")), &err), 0);
+        assert_int_equal(schedule(name, p, n, got, &err), 0);
         for (int64_t i = 0; i < n; i++) assert_true(fabs(got[i] - want[i]) <= 1e-7 * want[i]);
         assert_true(got[n] == 0);
         free(want);
         done++;
     }
-    assert_int_equal(done, 15);
+    assert_int_equal(done, 65);
     json_decref(params);
     kd_frame_free(f);
 }
@@ -162,7 +223,8 @@ static void sample(const kd_sampler *s, int64_t first, int64_t n, float *x)
         draw[k] = (kd_draw){ 11, (uint64_t)(first + k) };
         kd_sample_start(x + k * PIXELS, PIXELS, draw[k], sigmas[0]);
     }
-    assert_int_equal(kd_sample(s, &o, denoise, &d, sigmas, STEPS, n, PIXELS, draw, x, NULL, &err), 0);
+    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = STEPS, .call = denoise, .arg = &d };
+    assert_int_equal(kd_sample(&g, n, PIXELS, draw, x, NULL, &err), 0);
 }
 
 static void test_image_depends_on_its_draw_only(void **state)
@@ -196,53 +258,140 @@ static void test_one_step(void **state)
         float x[PIXELS], want[PIXELS];
         int64_t calls;
         kd_sample_start(x, PIXELS, draw, sigmas[0]);
-        denoise(&d, 1, sigmas[0], x, want, &err);
-        assert_int_equal(kd_sample(&s[k], &o, denoise, &d, sigmas, 1, 1, PIXELS, &draw, x, &calls, &err), 0);
+        denoise(&d, 1, NULL, sigmas, x, want, &err);
+        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 1,
+                            .call = denoise, .arg = &d };
+        if (kd_sampler_ends_above_zero(&s[k])) continue;
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, &calls, &err), 0);
         assert_int_equal(calls, 1);
         for (int i = 0; i < PIXELS; i++) assert_true(fabsf(x[i] - want[i]) < 1e-5F);
     }
 }
 
-static int nan_below_one(void *arg, int64_t n, float sigma, const float *x, float *out, kd_err *err)
+static int nan_below_one(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
-    (void)arg, (void)err;
-    for (int64_t i = 0; i < n; i++) out[i] = i == n - 1 && sigma < 1 ? NAN : x[i] / 2;
+    (void)arg, (void)image, (void)err;
+    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = sigma[i / PIXELS] < 1 ? NAN : x[i] / 2;
     return 0;
 }
 
+// Every sampler stops and says where.
 static void test_nan(void **state)
 {
     (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
     const float sigmas[] = { 4, 2, 0.5F, 0.25F, 0 };
     const kd_draw draw = { 1, 2 };
     const kd_sampler_opts o = kd_sampler_defaults();
+    for (int k = 0; k < samplers; k++) {
+        kd_err err = { 0 };
+        float x[PIXELS] = { 0 };
+        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = nan_below_one };
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
+        if (!strcmp(s[k].name, "dpmpp_2m")) assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
+        assert_memory_equal(err.msg, "denoiser gave NaN or infinity at sigma 0", 40);
+        assert_true(!!strstr(err.msg, "step") == !!strcmp(s[k].name, "dpm_adaptive"));
+    }
+}
+
+static int constant(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+{
+    (void)image, (void)sigma, (void)x, (void)err;
+    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = *(const float *)arg;
+    return 0;
+}
+
+static void test_constant(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    const kd_draw draw = { 1, 2 };
+    const kd_sampler_opts o = kd_sampler_defaults();
+    float c = 0.7F, sigmas[21];
     kd_err err = { 0 };
-    float x[PIXELS] = { 0 };
-    assert_int_equal(kd_sample(kd_sampler_find("dpmpp_2m"), &o, nan_below_one, NULL, sigmas, 4, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
-    assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
+    assert_int_equal(kd_sigmas_karras(sigmas, 20, 0.01, 80, 7, &err), 0);
+    for (int k = 0; k < samplers; k++) {
+        float x[PIXELS];
+        kd_sample_start(x, PIXELS, draw, sigmas[0]);
+        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 20, .call = constant, .arg = &c };
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), 0);
+        const double allowed = kd_sampler_ends_above_zero(&s[k]) ? 0.07 : 1e-6;      // 7 deviations of sigma_min
+        for (int i = 0; i < PIXELS; i++)
+            if (!(fabsf(x[i] - c) <= allowed)) fail_msg("%s: %g", s[k].name, (double)x[i]);
+    }
+}
+
+// Zero tolerances can never be met.
+static void test_max_calls(void **state)
+{
+    (void)state;
+    const float sigmas[] = { 10, 0.1F };
+    const kd_draw draw = { 1, 2 };
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.rtol = o.atol = 0, o.max_calls = 100;
+    denoiser d = { .mix = true };
+    kd_err err = { 0 };
+    float x[PIXELS];
+    kd_sample_start(x, PIXELS, draw, sigmas[0]);
+    const kd_sampling g = { .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
+                            .call = denoise, .arg = &d };
+    assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
+    assert_non_null(strstr(err.msg, "dpm_adaptive: 99 denoiser calls for an image, which is still at sigma"));
+    assert_int_equal(d.calls, 99);
+}
+
+// With an error of its own, an image of dpm_adaptive ends within the tolerance of the ODE's exact solution.
+static void test_adaptive_exact(void **state)
+{
+    (void)state;
+    const float sigmas[] = { 80, 0.01F };
+    const double mu[PIXELS] = { 0.5, -0.25 };
+    const kd_draw draw[3] = { { 1, 2 }, { 1, 3 }, { 1, 4 } };
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.eta = 0, o.rtol = 1e-4, o.atol = 1e-4;
+    for (o.order = 2; o.order <= 3; o.order++) {
+        denoiser d = { .mu = mu };
+        kd_err err = { 0 };
+        float x[3 * PIXELS], start[3 * PIXELS];
+        int64_t calls[3];
+        for (int i = 0; i < 3; i++) kd_sample_start(x + i * PIXELS, PIXELS, draw[i], 80.0F / (float)(1 << 3 * i));  // some of them easy
+        memcpy(start, x, sizeof x);
+        const kd_sampling g = { .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
+                            .call = denoise, .arg = &d };
+        assert_int_equal(kd_sample(&g, 3, PIXELS, draw, x, calls, &err), 0);
+        for (int i = 0; i < 3 * PIXELS; i++) {
+            const double m = mu[i % PIXELS], want = m + (start[i] - m) * sqrt((1e-4 + 0.25) / (6400 + 0.25));
+            if (!(fabs(x[i] - want) < 5e-3)) fail_msg("order %d: %g, exact %g", (int)o.order, (double)x[i], want);
+        }
+    }
 }
 
 static void test_bad_options(void **state)
 {
     (void)state;
+    enum { BAD = 12 };
     const float sigmas[] = { 4, 0 };
     const kd_draw draw = { 1, 2 };
-    kd_sampler_opts bad[6];
-    for (int k = 0; k < 6; k++) bad[k] = kd_sampler_defaults();
-    bad[0].eta = -1, bad[1].eta = NAN, bad[2].s_churn = -1, bad[3].s_noise = INFINITY, bad[4].order = 0, bad[5].solver = "rk4";
-    for (int k = 0; k < 6; k++) {
+    kd_sampler_opts bad[BAD];
+    for (int k = 0; k < BAD; k++) bad[k] = kd_sampler_defaults();
+    bad[0].eta = -1, bad[1].eta = NAN, bad[2].s_churn = -1, bad[3].s_noise = INFINITY, bad[4].order = 9, bad[5].solver = "rk4";
+    bad[6].r = 0, bad[7].rtol = -1, bad[8].atol = NAN, bad[9].h_init = 0, bad[10].accept_safety = 0, bad[11].max_calls = 0;
+    for (int k = 0; k < BAD; k++) {
         kd_err err = { 0 };
         float x[PIXELS] = { 0 };
-        assert_int_equal(kd_sample(kd_sampler_find("euler"), &bad[k], nan_below_one, NULL, sigmas, 1, 1, PIXELS, &draw, x, NULL, &err),
-                         KD_EUSAGE);
+        const kd_sampling g = { .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1, .call = nan_below_one };
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_schedules), cmocka_unit_test(test_schedule_errors),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_schedule_errors),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_constant), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
         cmocka_unit_test(test_bad_options) };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }
