@@ -19,7 +19,8 @@ static void ref(const t_ref *r)
 
 KD_TEST_OP(concat, cases, .build = build, .ref = ref)
 
-static const int64_t parts[][5] = { { 1, 1, 1, 0, 1 }, { 3, 5, 7, 0, 3 }, { 2, 130, 16, 3, 13 }, { 2, 3, 40, 8, 20 } };   // .., C, first, count
+static const int64_t parts[][5] = { /* N, rows an image, C, first, count */
+    { 1, 1, 1, 0, 1 }, { 3, 5, 7, 0, 3 }, { 2, 130, 16, 3, 13 }, { 2, 3, 40, 8, 20 } };
 
 static kd_val *build_slice(t_build *b)
 {
