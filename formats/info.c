@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "formats/images.h"
 #include "formats/torch.h"
+#include "formats/unetcu.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -255,7 +256,9 @@ done:
 static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
 {
     kd_frame *f;
-    if (!kd_safetensors_read(in, &f, err) && !f)
+    const void *bytes;
+    const size_t n = kd_in_peek(in, &bytes, 4);
+    if (!(kd_unetcu_knows(bytes, n) ? kd_unetcu_read(&f, in, err) : kd_safetensors_read(in, &f, err)) && !f)
         kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
     if (err->code) {
         kd_in_close(in);

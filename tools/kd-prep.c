@@ -20,7 +20,7 @@ struct args {
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_ARGS("SOURCE", &a->sources, 1, "folders, PNG, JPEG, MNIST IDX (.gz too), CIFAR-10 binary; - for stdin"),
+        KD_OPT_ARGS("SOURCE", &a->sources, 1, "folders, PNG, JPEG, MNIST IDX (.gz too), CIFAR-10 and unet.cu binary; - for stdin"),
         KD_OPT_STR('s', "size", &a->size, "N|WxH", "make all pictures this size (default: they must have one size)"),
         KD_OPT_CHOICE(0, "crop", &a->crop, "center|none", "cover the size and cut the rest off, or stretch (default center)"),
         KD_OPT_CHOICE(0, "resize", &a->resize, "bicubic|lanczos|box|bilinear", "filter, as Pillow computes it (default bicubic)"),

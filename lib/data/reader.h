@@ -34,5 +34,5 @@ typedef struct kd_reader_kind {
     void (*close)(kd_reader *r);       // frees own; NULL if there is nothing
 } kd_reader_kind;
 
-extern const kd_reader_kind kd_read_picture, kd_read_idx, kd_read_idx_labels, kd_read_cifar10;
+extern const kd_reader_kind kd_read_picture, kd_read_idx, kd_read_idx_labels, kd_read_unetcu, kd_read_cifar10;
 #endif

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 // The first that knows a file reads it. Kinds with a magic number stand before those without.
-static const kd_reader_kind *const kinds[] = { &kd_read_picture, &kd_read_idx, &kd_read_idx_labels, &kd_read_cifar10 };
+static const kd_reader_kind *const kinds[] = { &kd_read_picture, &kd_read_idx, &kd_read_idx_labels, &kd_read_unetcu, &kd_read_cifar10 };
 
 struct kd_source {
     kd_walk *walk;

@@ -1,4 +1,4 @@
-// Sources of pictures: folders, picture files, MNIST IDX, CIFAR-10, as one sequence of pictures with their origin and label.
+// Sources of pictures: folders, picture files, MNIST IDX, CIFAR-10, unet.cu, as one sequence of pictures with their origin and label.
 // A kind of file is one row in the table of source.c (reader.h says what a row is).
 #ifndef KD_SOURCE_H
 #define KD_SOURCE_H

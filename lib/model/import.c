@@ -1,6 +1,7 @@
 // Other programs' weights as our models.
 #include "base/json.h"
 #include "formats/model.h"
+#include "formats/unetcu.h"
 #include "model/guess.h"
 #include "model/import_private.h"
 #include <stdlib.h>
@@ -12,7 +13,9 @@ static int read_file(kd_import *i, kd_in *in, kd_err *err)
     if (!(i->file = kd_strdup(kd_in_name(in))))
         return kd_fail_memory(err, kd_in_name(in));
     const size_t n = kd_in_peek(in, &bytes, 64);
-    return kd_torch_knows(bytes, n) ? kd_torch_read(&i->torch, in, err) : kd_model_file_read(&i->frame, in, i->raw, true, err);
+    if (kd_torch_knows(bytes, n))
+        return kd_torch_read(&i->torch, in, err);
+    return kd_unetcu_knows(bytes, n) ? kd_unetcu_read(&i->frame, in, err) : kd_model_file_read(&i->frame, in, i->raw, true, err);
 }
 
 int kd_import_open(kd_import **out, const char *path, bool raw, kd_err *err)

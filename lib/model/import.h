@@ -1,4 +1,5 @@
-// Other programs' weights: k-diffusion's training checkpoints, state dicts in PyTorch's or safetensors files, our own files too.
+// Other programs' weights: k-diffusion's training checkpoints, state dicts in PyTorch's or safetensors files,
+// unet.cu's weights, our own files too.
 #ifndef KD_IMPORT_H
 #define KD_IMPORT_H
 #include "formats/torch.h"
@@ -6,7 +7,8 @@
 
 typedef struct kd_import kd_import;
 
-/// Reads `path` ("-": stdin), any of: PyTorch (formats/torch.md), safetensors of another program, model/1, checkpoint/1.
+/// Reads `path` ("-": stdin), any of: PyTorch (formats/torch.md), safetensors of another program, unet.cu's weights
+/// (formats/unetcu.md), model/1, checkpoint/1.
 /// raw     of a checkpoint the trained weights, not their average
 int kd_import_open(kd_import **i, const char *path, bool raw, kd_err *err);
 void kd_import_close(kd_import *i);
