@@ -4,11 +4,14 @@
 #include "base/talk.h"
 #include "formats/safetensors.h"
 #include "model/import.h"
+#include "model/toy.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct args {
-    const char *config, *from, *weights, *override, *dtype, *to;
+    const char *config, *from, *weights, *override, *dtype, *to, *toy, *shape;
+    int64_t size[3];         // of --shape
     uint64_t seed;
     int64_t batch;
     kd_common common;
@@ -18,16 +21,30 @@ static bool is(const char *option, const char *value) { return option && !strcmp
 
 static int check(const struct args *a, kd_err *err)
 {
-    if (!a->config == !a->from)
+    if (a->shape && !a->toy)
+        return kd_fail(err, KD_EUSAGE, "--shape: only with --toy");
+    if (a->toy && (a->config || a->from || a->seed || a->weights || a->override || a->to || a->batch))
+        return kd_fail(err, KD_EUSAGE, "--toy: only with --shape and --dtype");
+    if (!a->toy && !a->config == !a->from)
         return kd_fail(err, KD_EUSAGE, "expected CONFIG or --from FILE, %s", a->config ? "got both" : "got neither");
-    if (a->config && (a->weights || a->override || is(a->to, "checkpoint")))
+    if (!a->from && (a->weights || a->override || is(a->to, "checkpoint")))
         return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->weights ? "--weights" : a->override ? "--config" : "--to checkpoint");
-    if (a->config && a->batch)
+    if (!a->from && a->batch)
         return kd_fail(err, KD_EUSAGE, "--batch: only with --from");
     if (is(a->to, "checkpoint") && (a->weights || a->dtype))
         return kd_fail(err, KD_EUSAGE, "%s: not with --to checkpoint, which has both weights, in fp32",
                        a->weights ? "--weights" : "--dtype");
     return 0;
+}
+
+static int parse_shape(struct args *a, kd_err *err)
+{
+    char rest;
+    long long v[3] = {0};
+    const bool good = !a->shape || (sscanf(a->shape, "%lld,%lld,%lld%c", v, v + 1, v + 2, &rest) == 3 && v[0] > 0 && v[1] > 0 && v[2] > 0);
+    for (int i = 0; i < 3; i++)
+        a->size[i] = v[i];
+    return good ? 0 : kd_fail(err, KD_EUSAGE, "--shape: expected C,H,W, got '%s'", a->shape);
 }
 
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
@@ -39,12 +56,24 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_CHOICE(0, "weights", &a->weights, "ema|raw", "which ones of a checkpoint (default ema)"),
         KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff", "what to write (default: what FILE is)"),
         KD_OPT_STR(0, "config", &a->override, "CONFIG", "config for a foreign file without one"),
+        KD_OPT_STR(0, "toy", &a->toy, "FILE", "a mixture of Gaussians (weight, std, mean), known exactly, for tests"),
+        KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "of its images where mean [k] is for each pixel"),
         KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32; fp16 for kdiff)"),
         KD_OPT_INT(0, "batch", &a->batch, 1, 1 << 20, "micro-batch of the run that a .pth comes from (default 64)"),
         KD_OPT_END };
     KD_TRY(kd_cli_parse("kd-init", "new weights from a config and a seed, or the weights of another file", opts, KD_WITH_OUT,
                         argc, argv, &a->common, err));
+    KD_TRY(parse_shape(a, err));
     return check(a, err);
+}
+
+static int from_toy(kd_model **m, const struct args *a, kd_err *err)
+{
+    kd_frame *f;
+    KD_TRY(kd_safetensors_load(a->toy, &f, err));
+    const int code = kd_toy_new(m, f, strcmp(a->toy, "-") ? a->toy : "stdin", a->shape ? a->size : NULL, err);
+    kd_frame_free(f);
+    return code;
 }
 
 static int from_seed(kd_model **m, const struct args *a, kd_err *err)
@@ -133,7 +162,7 @@ static int from_file(kd_frame **f, const struct args *a, kd_err *err)
 static int new_weights(kd_frame **f, const struct args *a, kd_err *err)
 {
     kd_model *m;
-    KD_TRY(from_seed(&m, a, err));
+    KD_TRY((a->toy ? from_toy : from_seed)(&m, a, err));
     frame_of(f, m, a, err);
     kd_model_free(m);
     return err->code;

@@ -1,6 +1,7 @@
 // The denoiser on a backend: weights uploaded once, and for each kind of call and number of images a program, planned when
 // first met; the latest few are kept.
 #include "diffusion/denoiser.h"
+#include "diffusion/toy.h"
 #include "base/memory.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -235,6 +236,22 @@ static int set_factors(kd_denoiser *d, const plan *pl, const float *sigma, kd_er
 
 // Calls ------------------------------------------------------------------------------------------------------------
 
+// A toy_mixture's denoised images are known; its F is what a network would have to give.
+static bool is_toy(const kd_denoiser *d) { return d->m->config->type == KD_MODEL_TOY_MIXTURE; }
+
+static int toy_call(const kd_denoiser *d, int64_t n, const float *x, const float *sigma, float *inner, float *denoised, kd_err *err)
+{
+    const kd_config *c = d->m->config;
+    const int64_t size = c->size[0] * c->size[1] * c->channels;
+    float *D = denoised ? denoised : inner;
+    KD_TRY(kd_toy_denoise(d->m, n, x, sigma, NULL, D, NULL, err));
+    for (int64_t i = 0; inner && i < n * size; i++) {
+        const kd_precond p = kd_precond_of(sigma[i / size], c->sigma_data);
+        inner[i] = (D[i] - p.c_skip * x[i]) / p.c_out;
+    }
+    return 0;
+}
+
 static const kd_run quiet = { 0 };     // nothing random is left in these graphs
 
 static int run_denoised(kd_denoiser *d, plan *pl, const float *x, const float *sigma, const kd_cond *cond, kd_err *err)
@@ -250,6 +267,7 @@ int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, co
                float *inner, float *denoised, kd_err *err)
 {
     plan *pl;
+    if (is_toy(d)) return toy_call(d, n, x, sigma, inner, denoised, err);
     KD_TRY(plan_of(d, DENOISE, n, &pl, err));
     KD_TRY(run_denoised(d, pl, x, sigma, cond, err));
     if (inner) KD_TRY(kd_program_get(pl->p, pl->inner, inner, err));
@@ -261,6 +279,7 @@ int kd_denoise_vjp(kd_denoiser *d, int64_t n, const float *x, const float *sigma
                    float *denoised, float *vjp, kd_err *err)
 {
     plan *pl;
+    if (is_toy(d)) return kd_toy_denoise(d->m, n, x, sigma, v, denoised, vjp, err);
     KD_TRY(plan_of(d, VJP, n, &pl, err));
     KD_TRY(kd_program_ready(pl->p, err));
     KD_TRY(kd_program_set(pl->p, pl->v, v, err));
@@ -274,6 +293,7 @@ int kd_denoiser_loss(kd_denoiser *d, int64_t n, const float *x0, const float *no
 {
     const kd_params *ps = d->m->params;
     plan *pl;
+    if (is_toy(d)) return kd_fail(err, KD_EUSAGE, "a toy_mixture is not trained: it has no loss");
     KD_TRY(plan_of(d, grad ? GRADIENT : LOSS, n, &pl, err));
     KD_TRY(kd_program_ready(pl->p, err));
     KD_TRY(set_conditions(d, pl, cond, err));

@@ -11,7 +11,8 @@ static const kd_sampler samplers[] = {
     { "dpmpp_2m", "DPM-Solver++(2M): second order, one call a step, no noise", KD_NOISE_NONE, 1, true, "", kd_dpmpp_2m },
     { "dpmpp_2m_sde", "DPM-Solver++(2M) SDE, with noise (--eta, --s-noise, --solver)", KD_NOISE_BROWNIAN, 1, false,
       "eta s_noise solver", kd_dpmpp_2m_sde },
-    { "dpmpp_3m_sde", "DPM-Solver++(3M) SDE, with noise (--eta, --s-noise)", KD_NOISE_BROWNIAN, 1, false, "eta s_noise", kd_dpmpp_3m_sde },
+    { "dpmpp_3m_sde", "DPM-Solver++(3M) SDE, with noise (--eta, --s-noise)", KD_NOISE_BROWNIAN, 1, false,
+      "eta s_noise", kd_dpmpp_3m_sde },
     { "dpmpp_sde", "DPM-Solver++ SDE, two calls a step, with noise (--eta, --s-noise, --r)", KD_NOISE_BROWNIAN, 2, false,
       "eta s_noise r", kd_dpmpp_sde },
     { "dpmpp_2s_ancestral", "DPM-Solver++(2S), two calls a step, with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false,
@@ -23,7 +24,8 @@ static const kd_sampler samplers[] = {
       "s_churn s_tmin s_tmax s_noise", kd_heun },
     { "dpm_2", "DPM-Solver-2, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true,
       "s_churn s_tmin s_tmax s_noise", kd_dpm_2 },
-    { "dpm_2_ancestral", "DPM-Solver-2 with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false, "eta s_noise", kd_dpm_2_ancestral },
+    { "dpm_2_ancestral", "DPM-Solver-2 with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false,
+      "eta s_noise", kd_dpm_2_ancestral },
     { "dpm_fast", "DPM-Solver-fast: orders 3, 2, 1, --steps calls in all, ends at sigma_min (--eta, --s-noise)", KD_NOISE_STEP, 0, false,
       "eta s_noise", kd_dpm_fast },
     { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false,
@@ -169,7 +171,8 @@ static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *
         return kd_fail(err, KD_EUSAGE, "s_churn: expected a number from 0, got %g", o->s_churn);
     if (!isfinite(o->s_noise)) return kd_fail(err, KD_EUSAGE, "s_noise: expected a number, got %g", o->s_noise);
     if (o->order && (o->order < lowest || o->order > highest))
-        return kd_fail(err, KD_EUSAGE, "order: expected %lld to %lld, got %lld", (long long)lowest, (long long)highest, (long long)o->order);
+        return kd_fail(err, KD_EUSAGE, "order: expected %lld to %lld, got %lld", (long long)lowest, (long long)highest,
+                       (long long)o->order);
     if (strcmp(o->solver, "midpoint") && strcmp(o->solver, "heun"))
         return kd_fail(err, KD_EUSAGE, "solver: expected midpoint or heun, got '%s'", o->solver);
     if (!(o->r > 0 && o->r <= 1)) return kd_fail(err, KD_EUSAGE, "r: expected a number above 0, at most 1, got %g", o->r);

@@ -41,6 +41,10 @@ int kd_config_parse(kd_config **out, const char *json, const char *path, bool fo
     if ((code = kd_json_parse(&root, path, foreign ? KD_EFORMAT : KD_EUSAGE, json, strlen(json), err)))
         goto done;
     const kd_json top = kd_json_top(root, path, KD_EUSAGE);
+    if (kd_config_is_toy(&top)) {
+        code = kd_config_read_toy(c, &top, err);
+        goto done;
+    }
     if ((code = kd_config_check_keys(&top, foreign ? &unknown : NULL, err)))
         goto done;
     if ((code = read_filled(c, &top, foreign, err)))

@@ -7,7 +7,7 @@
 
 enum { KD_MAX_LEVELS = 16 };
 
-typedef enum { KD_MODEL_TRANSFORMER_V2 } kd_model_type;        // later: UNets, transformer v1, ...
+typedef enum { KD_MODEL_TRANSFORMER_V2, KD_MODEL_TOY_MIXTURE } kd_model_type;        // later: UNets, transformer v1, ...
 typedef enum { KD_SELF_NONE, KD_SELF_GLOBAL, KD_SELF_NEIGHBORHOOD, KD_SELF_SHIFTED_WINDOW } kd_self_attn_type;
 
 typedef struct kd_level {
@@ -39,6 +39,7 @@ typedef struct kd_config {
     int levels; kd_level level[KD_MAX_LEVELS];
     int64_t mapping_width, mapping_depth, mapping_d_ff, mapping_cond_dim;
     double mapping_dropout;
+    int64_t components; bool per_pixel;                        // toy_mixture: model/toy.h
     double augment_prob, sigma_data, sigma_min, sigma_max;
     kd_loss_type loss; kd_weight_type weighting; int64_t loss_scales;
     kd_density density; bool has_density;                      // inference configs may lack it

@@ -17,6 +17,10 @@ int kd_config_fill(json_t **filled, const kd_json *user, kd_err *err);
 int kd_config_read_model(kd_config *c, const kd_json *top, kd_err *err);
 int kd_config_read_training(kd_config *c, const kd_json *top, bool foreign, kd_err *err);
 
+/// config_toy.c: a toy_mixture's config has a reader of its own, in place of all these.
+bool kd_config_is_toy(const kd_json *top);
+int kd_config_read_toy(kd_config *c, const kd_json *top, kd_err *err);
+
 /// config_rules.c: sizes that must fit each other.
 int kd_config_check_sizes(const kd_config *c, kd_err *err);
 

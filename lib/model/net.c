@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool declare(kd_params *ps, const char *name, kd_shape shape, kd_init init, float value, unsigned tags)
+bool kd_params_declare(kd_params *ps, const char *name, kd_shape shape, kd_init init, float value, unsigned tags)
 {
     assert(!kd_params_find(ps, name) && "a parameter is declared once");
     if (ps->n == ps->room) {
@@ -31,7 +31,7 @@ kd_val *kd_net_param(kd_net *m, const char *leaf, kd_shape shape, kd_init init, 
     if (!name)
         return NULL;
     if (m->declare) {
-        m->out_of_memory |= !declare(m->params, name, shape, init, value, tags);
+        m->out_of_memory |= !kd_params_declare(m->params, name, shape, init, value, tags);
         return kd_param(m->g, name, shape);
     }
     const kd_param_info *info = kd_params_find(m->params, name);
@@ -60,6 +60,7 @@ kd_val *kd_net_forward(kd_net *m, const kd_config *c, const kd_net_in *in)
 {
     switch (c->type) {
     case KD_MODEL_TRANSFORMER_V2: return kd_image_transformer_v2(m, c, in);
+    case KD_MODEL_TOY_MIXTURE:    break;               // has no network: kd_denoise solves it (diffusion/toy.h)
     }
     return NULL;
 }

@@ -34,6 +34,9 @@ typedef struct kd_params {
 const kd_param_info *kd_params_find(const kd_params *ps, const char *name);
 void kd_params_free(kd_params *ps);
 
+/// Adds one; false if memory ran out. The name is new.
+bool kd_params_declare(kd_params *ps, const char *name, kd_shape shape, kd_init init, float value, unsigned tags);
+
 /// Declares what a config's network has.
 int kd_params_of(kd_params **ps, const kd_config *c, kd_err *err);
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/net.h"
+#include "model/toy.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static const char *const *modules_of(const kd_config *c)
 {
     switch (c->type) {
     case KD_MODEL_TRANSFORMER_V2: return kd_image_transformer_v2_modules;
+    case KD_MODEL_TOY_MIXTURE:    return kd_toy_modules;
     }
     return NULL;
 }
@@ -115,7 +117,7 @@ int kd_params_of(kd_params **out, const kd_config *c, kd_err *err)
 {
     kd_params *ps = kd_alloc(sizeof *ps);
     *out = NULL;
-    int code = ps ? declare_all(ps, c, err) : kd_fail_memory(err, "a model's parameters");
+    int code = ps ? (c->type == KD_MODEL_TOY_MIXTURE ? kd_toy_params : declare_all)(ps, c, err) : kd_fail_memory(err, "a model's parameters");
     if (!code)
         code = sort(ps, modules_of(c), err);
     if (code) {

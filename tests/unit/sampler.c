@@ -381,7 +381,8 @@ static void test_bad_options(void **state)
     for (int k = 0; k < BAD; k++) {
         kd_err err = { 0 };
         float x[PIXELS] = { 0 };
-        const kd_sampling g = { .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1, .call = nan_below_one };
+        const kd_sampling g = { .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1,
+                                .call = nan_below_one };
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
     }
 }

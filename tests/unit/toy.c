@@ -1,0 +1,164 @@
+// The toy mixture: its denoiser against the formulas of golden README section 5 written for one number, its gradient against
+// finite differences, and the samplers' orders of convergence on it, through the same calls as a network.
+#include "diffusion/denoiser.h"
+#include "diffusion/sampler.h"
+#include "diffusion/sigmas.h"
+#include "model/toy.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { C = 2, H = 3, W = 2, SIZE = C * H * W };
+
+static void must(int code, const kd_err *err) { if (code) fail_msg("%s", err->msg); }
+
+static kd_model *mixture(int64_t k, bool per_pixel, double std)
+{
+    kd_err err = { 0 };
+    kd_frame *f = kd_frame_new();
+    kd_tensor *w, *s, *m;
+    kd_model *model;
+    const int64_t shape[] = { C, H, W };
+    must(kd_frame_add(f, "weight", KD_F32, KD_SHAPE(k), NULL, NULL, &err), &err);
+    must(kd_frame_add(f, "std", KD_F64, KD_SHAPE(k), NULL, NULL, &err), &err);
+    must(kd_frame_add(f, "mean", KD_F32, per_pixel ? KD_SHAPE(k) : KD_SHAPE(k, C, H, W), NULL, NULL, &err), &err);
+    w = kd_frame_get(f, "weight"), s = kd_frame_get(f, "std"), m = kd_frame_get(f, "mean");
+    for (int64_t i = 0; i < k; i++) ((float *)w->data)[i] = (float)(1 + i), ((double *)s->data)[i] = std * (double)(1 + i);
+    for (int64_t i = 0; i < kd_tensor_count(m); i++) ((float *)m->data)[i] = (float)sin(1 + 2.3 * (double)i) / 2;
+    must(kd_toy_new(&model, f, "toy", per_pixel ? shape : NULL, &err), &err);
+    kd_frame_free(f);
+    return model;
+}
+
+typedef struct fixture { kd_model *m; kd_backend *be; kd_denoiser *d; } fixture;
+
+static fixture open_model(int64_t k, bool per_pixel, double std)
+{
+    kd_err err = { 0 };
+    fixture f = { .m = mixture(k, per_pixel, std) };
+    must(kd_backend_open(&f.be, "cpu", &err), &err);
+    must(kd_denoiser_new(&f.d, f.m, f.be, &err), &err);
+    return f;
+}
+
+static void close_model(fixture *f)
+{
+    kd_denoiser_free(f->d), kd_backend_close(f->be), kd_model_free(f->m);
+}
+
+// Two components a number, as golden README writes it.
+static void test_per_pixel(void **state)
+{
+    (void)state;
+    fixture f = open_model(2, true, 0.25);
+    const float *m = f.m->w + kd_params_find(f.m->params, "mean")->offset;
+    float x[2 * SIZE], got[2 * SIZE], sigma[2] = { 0.3F, 20 };
+    kd_err err = { 0 };
+    for (int i = 0; i < 2 * SIZE; i++) x[i] = (float)cos(i) * (1 + sigma[i / SIZE]);
+    must(kd_denoise(f.d, 2, x, sigma, NULL, NULL, got, &err), &err);
+    for (int i = 0; i < 2 * SIZE; i++) {
+        const double s = sigma[i / SIZE];
+        double sum = 0, D = 0;
+        for (int k = 0; k < 2; k++) {
+            const double q = 0.25 * (k + 1), v = q * q + s * s, r = (k + 1) / sqrt(v) * exp(-pow(x[i] - m[k], 2) / (2 * v));
+            sum += r, D += r * (m[k] * s * s + x[i] * q * q) / v;
+        }
+        assert_true(fabs(got[i] - D / sum) < 1e-6);
+    }
+    close_model(&f);
+}
+
+static void check_gradient(int64_t k, bool per_pixel)
+{
+    fixture f = open_model(k, per_pixel, 0.3);
+    float x[SIZE], v[SIZE], D[SIZE], again[SIZE], vjp[SIZE], sigma = 0.4F;
+    kd_err err = { 0 };
+    for (int i = 0; i < SIZE; i++) x[i] = 0.5F * (float)cos(i), v[i] = (float)sin(3 * i);
+    must(kd_denoise_vjp(f.d, 1, x, &sigma, NULL, v, D, vjp, &err), &err);
+    must(kd_denoise(f.d, 1, x, &sigma, NULL, NULL, again, &err), &err);
+    assert_memory_equal(D, again, sizeof D);
+    for (int i = 0; i < SIZE; i++) {
+        const float at = x[i], h = 0.01F;
+        float up[SIZE], down[SIZE];
+        double slope = 0;
+        x[i] = at + h;
+        must(kd_denoise(f.d, 1, x, &sigma, NULL, NULL, up, &err), &err);
+        x[i] = at - h;
+        must(kd_denoise(f.d, 1, x, &sigma, NULL, NULL, down, &err), &err);
+        x[i] = at;
+        for (int j = 0; j < SIZE; j++) slope += v[j] * ((double)up[j] - down[j]) / (2 * (double)h);
+        if (!(fabs(slope - vjp[i]) < 2e-3)) fail_msg("element %d: %g, by differences %g", i, (double)vjp[i], slope);
+    }
+    close_model(&f);
+}
+
+static void test_gradient(void **state)
+{
+    (void)state;
+    check_gradient(1, true);
+    check_gradient(3, true);
+    check_gradient(1, false);
+    check_gradient(3, false);
+}
+
+// Orders -----------------------------------------------------------------------------------------------------------
+
+static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+{
+    (void)image;
+    return kd_denoise(arg, n, x, sigma, NULL, NULL, out, err);
+}
+
+// The worst error of a run from 10 to 0.5 against the ODE's exact solution for one Gaussian:
+// x(s) = m + (x(10) - m) sqrt(q^2 + s^2) / sqrt(q^2 + 10^2).
+static double error_of(const fixture *f, const kd_sampler *s, const kd_sampler_opts *o, int64_t steps)
+{
+    const float high = 10, low = 0.5F;
+    float sigmas[512], x[SIZE], mean[SIZE];
+    double want[SIZE], worst = 0;
+    kd_err err = { 0 };
+    must(kd_sigmas_karras(sigmas, steps + 1, low, high, 7, &err), &err);
+    for (int i = 0; i < SIZE; i++) mean[i] = f->m->w[kd_params_find(f->m->params, "mean")->offset + i % C * H * W + i / C];
+    kd_sample_start(x, SIZE, (kd_draw){ 3, 0 }, high);
+    for (int i = 0; i < SIZE; i++)
+        want[i] = mean[i] + (x[i] - mean[i]) * sqrt((1 + (double)low * low) / (1 + (double)high * high));
+    const kd_sampling g = { .sampler = s, .o = o, .sigmas = sigmas, .steps = steps, .call = denoise, .arg = f->d };
+    const kd_draw draw = { 3, 0 };
+    must(kd_sample(&g, 1, SIZE, &draw, x, NULL, &err), &err);
+    for (int i = 0; i < SIZE; i++) worst = fmax(worst, fabs(x[i] - want[i]));
+    return worst;
+}
+
+typedef struct order { const char *sampler; double eta; int64_t steps; double least, most; } order;
+static order orders[] = {
+    { "euler", 0, 64, 0.9, 1.15 }, { "euler_ancestral", 0, 64, 0.9, 1.15 }, { "heun", 0, 16, 1.8, 2.4 }, { "dpm_2", 0, 16, 1.8, 2.4 },
+    { "dpm_2_ancestral", 0, 16, 1.8, 2.4 }, { "dpmpp_2s_ancestral", 0, 16, 1.8, 2.4 }, { "dpmpp_sde", 0, 16, 1.8, 2.4 },
+    { "dpmpp_2m", 0, 100, 1.7, 2.5 }, { "dpmpp_2m_sde", 0, 100, 1.7, 2.5 }, { "dpmpp_3m_sde", 0, 16, 2.5, 3.6 },
+    { "dpm_fast", 0, 48, 1.8, 2.5 }, { "lms", 0, 12, 2.8, 4.6 } };
+
+static void test_order(void **state)
+{
+    const order *w = *state;
+    fixture f = open_model(1, false, 1);
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.eta = w->eta;
+    const kd_sampler *s = kd_sampler_find(w->sampler);
+    const double coarse = error_of(&f, s, &o, w->steps), fine = error_of(&f, s, &o, 2 * w->steps), p = log2(coarse / fine);
+    printf("# %-20s %lld steps %.2g, twice as many %.2g: order %.2f\n", w->sampler, (long long)w->steps, coarse, fine, p);
+    assert_true(fine < coarse && fine > 1e-6);         // not rounding
+    assert_true(w->least <= p && p <= w->most);
+    close_model(&f);
+}
+
+int main(void)
+{
+    enum { ORDERS = sizeof orders / sizeof *orders };
+    struct CMUnitTest tests[ORDERS + 2] = { cmocka_unit_test(test_per_pixel), cmocka_unit_test(test_gradient) };
+    for (int k = 0; k < ORDERS; k++) tests[k + 2] = (struct CMUnitTest){ orders[k].sampler, test_order, NULL, NULL, &orders[k] };
+    return cmocka_run_group_tests_name("toy", tests, NULL, NULL);
+}
