@@ -14,7 +14,7 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
 # No errno or traps from arithmetic: no result changes, and loops with sqrt or a choice become vector code.
 FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(THREADS) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
-LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -lm $(SANITIZE)
+LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -Wl,--as-needed -llapacke -lopenblas -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
 ISAS    := base avx2 avx512

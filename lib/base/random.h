@@ -19,6 +19,7 @@ enum {
     KD_RNG_LABEL,         // sampling: random classes
     KD_RNG_PROBE,         // log-likelihood probes
     KD_RNG_TEST,
+    KD_RNG_METRIC,        // resampling of feature vectors: node = side, image = number of the resampling
 };
 
 /// One stream: the seed, what for, which image, which step. Element e of it is drawn by block e / 4, lane e % 4.
