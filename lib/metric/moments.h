@@ -21,7 +21,7 @@ void kd_moments_free(kd_moments *m);
 int kd_moments_add(kd_moments *m, const float *rows, int64_t n, kd_err *err);
 int kd_moments_add_f64(kd_moments *m, const double *rows, int64_t n, kd_err *err);
 
-int64_t kd_moments_count(const kd_moments *m);
+int64_t kd_moments_count(const kd_moments *m);           // rows so far
 
 /// mu [d], cov [d,d] (divisor n - 1), the caller's memory. errors KD_EUSAGE for fewer than 2 rows
 int kd_moments_get(kd_moments *m, double *mu, double *cov, kd_err *err);

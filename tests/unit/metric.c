@@ -224,7 +224,8 @@ static void test_moments(void **state)
     double mean[D] = {0}, cov[D * D] = {0}, mu[3][D], c[3][D * D];
     for (int i = 0; i < N * D; i++) mean[i % D] += p.f[0][i] / (double)N;
     for (int i = 0; i < N; i++)
-        for (int j = 0; j < D * D; j++) cov[j] += (p.f[0][i * D + j / D] - mean[j / D]) * (p.f[0][i * D + j % D] - mean[j % D]) / (N - 1);
+        for (int j = 0; j < D * D; j++)
+            cov[j] += (p.f[0][i * D + j / D] - mean[j / D]) * (p.f[0][i * D + j % D] - mean[j % D]) / (N - 1);
     kd_err err = {0};
     static const int64_t sizes[] = { 1, 97, N };
     for (int k = 0; k < 3; k++) {
@@ -255,7 +256,11 @@ static double square(const float *a, const float *b, int64_t d)
     return sum;
 }
 
-static int order(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int order(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
 
 static double radius(const kd_rows *r, int64_t i, int64_t k)
 {
