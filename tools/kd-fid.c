@@ -1,0 +1,108 @@
+// kd-fid: how far a set of images is from a reference: FID, KID and others, with how sure they are.
+#include "base/memory.h"
+#include "base/opt.h"
+#include "base/talk.h"
+#include "metric/open.h"
+#include "metric/score.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct args {
+    const char *reference, *samples, *metrics, *write_ref;
+    bool json, keep;
+    kd_score_options score;
+    kd_common common;
+};
+
+static int parse(struct args *a, int argc, char **argv, kd_err *err)
+{
+    kd_score_options *s = &a->score;
+    const kd_opt opts[] = {
+        KD_OPT_ARG("REFERENCE", &a->reference, 0, "what samples are compared with: statistics, features, FILE:NAME"),
+        KD_OPT_ARG("SAMPLES", &a->samples, 0, "the same (default: stdin)"),
+        KD_OPT_STR('m', "metrics", &a->metrics, "LIST", "some of " KD_SCORE_NAMES " (default fid,kid)"),
+        KD_OPT_FLAG(0, "json", &a->json, "one JSON object instead of text"),
+        KD_OPT_STR(0, "write-ref", &a->write_ref, "FILE", "write the statistics of the one set given, compare nothing"),
+        KD_OPT_FLAG(0, "keep-features", &a->keep, "--write-ref writes the feature vectors, for kid and the like"),
+        KD_OPT_FLAG(0, "force", &s->force, "compare sets that were made in different ways"),
+        KD_OPT_INT(0, "bootstrap", &s->bootstrap, 2, 100000, "resamplings for the deviation of fid (default: none)"),
+        KD_OPT_INT(0, "kid-subsets", &s->kid_subsets, 1, 100000, "subsets that kid is the mean of (default 100)"),
+        KD_OPT_INT(0, "kid-size", &s->kid_size, 2, 1 << 24, "images of a subset (default 1000)"),
+        KD_OPT_INT(0, "kid-part", &s->kid_part, 2, 1 << 24, "most images of a part of kid-parts (default 5000)"),
+        KD_OPT_INT('k', "neighbours", &s->neighbours, 1, 256, "for precision, recall, density, coverage (default 5)"),
+        KD_OPT_INT(0, "splits", &s->splits, 1, 1000, "splits of the Inception Score (default 10)"),
+        KD_OPT_INT(0, "points", &s->points, 2, 1000, "sizes that fid-infinite is fitted to (default 15)"),
+        KD_OPT_NUM(0, "ridge", &s->ridge, 0, 1, "added to variances; k-diffusion adds 1e-8 (default 0)"),
+        KD_OPT_U64(0, "seed", &s->seed, "chooses subsets and resamplings"),
+        KD_OPT_END };
+    KD_TRY(kd_cli_parse("kd-fid", "compare a set of images with a reference: FID, KID and others", opts, KD_WITH_OUT | KD_WITH_THREADS,
+                        argc, argv, &a->common, err));
+    if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
+    if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
+    if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);
+    if (!a->write_ref && !a->reference) return kd_fail(err, KD_EUSAGE, "expected a reference");
+    if (!a->reference) a->reference = "-";
+    if (!a->samples) a->samples = "-";
+    if (!a->write_ref && !strcmp(a->reference, "-") && !strcmp(a->samples, "-"))
+        return kd_fail(err, KD_EUSAGE, "REFERENCE and SAMPLES cannot both be stdin");
+    return 0;
+}
+
+static int write_reference(const struct args *a, kd_err *err)
+{
+    kd_set *set = NULL;
+    kd_out *out = NULL;
+    int code = kd_out_open(&out, a->write_ref, true, err);
+    if (!code) code = kd_set_open(&set, a->reference, err);
+    if (!code && a->keep && !set->feature.x) code = kd_fail(err, KD_EUSAGE, "%s: has no feature vectors to keep", set->name);
+    if (!code) code = kd_set_write(out, set, a->keep, a->common.history, err);
+    if (!code) code = kd_out_commit(out, err);
+    kd_out_close(out);
+    kd_set_free(set);
+    return code;
+}
+
+static int tell(kd_str *to, const struct args *a, const kd_scores *s, const kd_set *reference, const kd_set *samples, kd_err *err)
+{
+    if (!a->json) return kd_scores_text(to, s, reference, samples, err);
+    json_t *doc = NULL;
+    KD_TRY(kd_scores_json(&doc, s, reference, samples, err));
+    char *text = json_dumps(doc, 0);
+    const int code = text ? kd_str_printf(to, err, "%s\n", text) : kd_fail_memory(err, "scores");
+    free(text);
+    json_decref(doc);
+    return code;
+}
+
+static int compare(const struct args *a, kd_err *err)
+{
+    kd_set *reference = NULL, *samples = NULL;
+    kd_scores s;
+    kd_str text = {0};
+    kd_out *out = NULL;
+    int code = kd_out_open(&out, a->common.out, false, err);
+    if (!code) code = kd_set_open(&reference, a->reference, err);
+    if (!code) code = kd_set_open(&samples, a->samples, err);
+    if (!code) code = kd_scores_of(&s, reference, samples, &a->score, err);
+    if (!code) code = tell(&text, a, &s, reference, samples, err);
+    if (!code) code = kd_out_write(out, text.p, text.n, err);
+    if (!code) code = kd_out_commit(out, err);
+    kd_out_close(out);
+    free(text.p);
+    kd_set_free(reference), kd_set_free(samples);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = { .score = { .kid_subsets = 100, .kid_size = 1000, .kid_part = 5000, .neighbours = 5, .splits = 10, .points = 15 } };
+    kd_err err = {0};
+    if (!parse(&a, argc, argv, &err)) {
+        kd_talk_init("kd-fid", a.common.quiet);
+        kd_catch_signals();
+        if (a.write_ref) write_reference(&a, &err);
+        else compare(&a, &err);
+    }
+    kd_cli_free(&a.common);
+    return kd_tool_exit("kd-fid", &err);
+}
