@@ -20,7 +20,7 @@ int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const 
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         const char *x = *field(a, i), *y = *field(b, i);
         if (x && y && strcmp(x, y))
-            return kd_fail(err, KD_EUSAGE, "%s has %s %s, %s has %s: they cannot be compared (--force does)", a_name, makers[i].what, x,
+            return kd_fail(err, KD_EUSAGE, "%s has %s %s, %s has %s", a_name, makers[i].what, x,
                            b_name, y);
     }
     return 0;
