@@ -1,14 +1,27 @@
-// Attention over qkv [N,H,W,3*heads*d] with factor 1: global, neighborhood (Hassani et al. 2023, arXiv:2204.07143) and
-// shifted window (Liu et al. 2021, arXiv:2103.14030). Peer: image_transformer_v2.py's three self-attention blocks.
-// y = softmax(q k^T + mask) v; kept for the gradient: qkv, y, and the log of each row's sum of exponentials.
-//   D = sum(y dy)   P = exp(q k^T + mask - lse)   dv = P^T dy   dS = P (dy v^T - D)   dq = dS k   dk = dS^T q
-#include "op/op.h"
+// Attention over qkv [N,H,W,3*heads*d]: global, neighborhood (Hassani et al. 2023, arXiv:2204.07143) and shifted window
+// (Liu et al. 2021, arXiv:2103.14030), and from an image's pixels to a sequence beside it (cross-attention). Peers:
+// image_transformer_v2.py's three self-attention blocks; layers.py SelfAttention2d, CrossAttention2d; guided-diffusion's unet.py.
+// y = softmax(f q k^T + mask) v; kept for the gradient: the inputs, y, and the log of each row's sum of exponentials.
+//   P = exp(f q k^T + mask - lse)   D = sum(y dy)   dv = (K P)^T dy   dS = P (K dy v^T - D)   dq = f dS k   dk = f dS^T q
+// K is 1, or dropout's factor of each probability, drawn again and not kept.
+// Nodes: attention in qkv, index; attention_grad in qkv, index, y, lse, dy, out dqkv. cross_attention in q, kv, padding, index;
+// cross_attention_grad in q, kv, padding, index, y, lse, dy, out dq, dkv. index, padding: NULL if none.
+// i = kind, heads, size, shift, order, dropout's node id; f = factor, dropout's rate.
+#include "base/random.h"
+#include "op/unet.h"
 
-enum { KIND, HEADS, SIZE, SHIFT };                                  // attributes n->i[]
+enum { KIND, HEADS, SIZE, SHIFT, ORDER, NODE, ATTRIBUTES };         // n->i[]
+
+// Index of the images' numbers, where dropout needs it.
+static bool dropout_fits(kd_attn a, int64_t images)
+{
+    return a.dropout == 0 || (a.dropout > 0 && a.dropout < 1 && a.kind == KD_ATTN_GLOBAL && a.index && a.index->dtype == KD_I64 &&
+                              a.index->shape.n == 1 && a.index->shape.d[0] == images);
+}
 
 static bool fits(const kd_shape *s, kd_attn a)
 {
-    if (s->n != 4 || a.heads < 1 || s->d[3] % (3 * a.heads))
+    if (s->n != 4 || a.heads < 1 || s->d[3] % (3 * a.heads) || !dropout_fits(a, s->d[0]))
         return false;
     switch (a.kind) {
     case KD_ATTN_NEIGHBORHOOD: return a.size % 2 == 1 && a.size <= s->d[1] && a.size <= s->d[2];
@@ -17,20 +30,38 @@ static bool fits(const kd_shape *s, kd_attn a)
     }
 }
 
-static kd_node *new_node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, const int64_t *attr)
+static kd_node *new_node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, kd_attn a)
 {
     kd_node *n = kd_node_new(g, op, n_in, in);
-    for (int k = 0; n && k <= SHIFT; k++)
-        n->i[k] = attr[k];
+    if (!n)
+        return NULL;
+    n->i[KIND] = a.kind, n->i[HEADS] = a.heads, n->i[SIZE] = a.size, n->i[SHIFT] = a.shift, n->i[ORDER] = a.order;
+    n->i[NODE] = (int64_t)kd_rng_node(n->name ? n->name : "");
+    n->f[0] = a.factor == 0 ? 1 : a.factor, n->f[1] = a.dropout;
     return n;
 }
 
+// A gradient's node: the attributes of the forward one.
+static kd_node *like(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, const kd_node *n)
+{
+    kd_node *m = kd_node_new(g, op, n_in, in);
+    for (int k = 0; m && k < ATTRIBUTES; k++)
+        m->i[k] = n->i[k];
+    if (m)
+        m->f[0] = n->f[0], m->f[1] = n->f[1];
+    return m;
+}
+
+// Self-attention -------------------------------------------------------------------------------------------------------
+
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a)
 {
-    if (!qkv || !kd_want(g, fits(&qkv->shape, a), KD_OP_attention, "qkv [N,H,W,3*heads*d] and a kernel or window that fits H, W", 1, &qkv))
+    if (!qkv || !kd_want(g, fits(&qkv->shape, a), KD_OP_attention,
+                         "qkv [N,H,W,3*heads*d], a kernel or window that fits H, W, dropout with index [N] and global", 1, &qkv))
         return NULL;
-    const int64_t *const d = qkv->shape.d, attr[] = { a.kind, a.heads, a.size, a.shift };
-    kd_node *n = new_node(g, KD_OP_attention, 1, &qkv, attr);
+    kd_val *in[] = { qkv, a.dropout > 0 ? a.index : NULL };
+    const int64_t *const d = qkv->shape.d;
+    kd_node *n = new_node(g, KD_OP_attention, 2, in, a);
     kd_val *y = kd_node_out(g, n, 0, KD_F32, KD_SHAPE(d[0], d[1], d[2], d[3] / 3));
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
     return y;
@@ -38,9 +69,39 @@ kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a)
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    kd_val *in[] = { n->in[0], n->out[0], n->out[1], dy[0] };
-    kd_node *m = new_node(g, KD_OP_attention_grad, 4, in, n->i);
+    kd_val *in[] = { n->in[0], n->in[1], n->out[0], n->out[1], dy[0] };
+    kd_node *m = like(g, KD_OP_attention_grad, 5, in, n);
     dx[0] = kd_sum(g, dx[0], kd_node_out(g, m, 0, KD_F32, n->in[0]->shape));
+}
+
+// Cross-attention ------------------------------------------------------------------------------------------------------
+
+kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_attn a)
+{
+    if (!q || !kv)
+        return NULL;
+    kd_val *in[] = { q, kv, padding, a.dropout > 0 ? a.index : NULL };
+    const int64_t *const d = q->shape.d, *const k = kv->shape.d;
+    const bool ok = q->shape.n == 4 && kv->shape.n == 3 && k[0] == d[0] && k[1] >= 1 && k[2] == 2 * d[3] && a.heads >= 1 &&
+                    d[3] % a.heads == 0 && a.kind == KD_ATTN_GLOBAL && dropout_fits(a, d[0]) &&
+                    (!padding || (padding->shape.n == 2 && padding->shape.d[0] == d[0] && padding->shape.d[1] == k[1]));
+    if (!kd_want(g, ok, KD_OP_cross_attention, "q [N,H,W,heads*d], kv [N,L,2*heads*d], padding [N,L], dropout with index [N]", 4, in))
+        return NULL;
+    kd_node *n = new_node(g, KD_OP_cross_attention, 4, in, a);
+    kd_val *y = kd_node_out(g, n, 0, KD_F32, q->shape);
+    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
+    return y;
+}
+
+static void cross_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
+{
+    kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], n->out[0], n->out[1], dy[0] };
+    kd_node *m = like(g, KD_OP_cross_attention_grad, 7, in, n);
+    for (int k = 0; m && k < 2; k++) {
+        kd_val *to = kd_node_out(g, m, k, KD_F32, n->in[k]->shape);
+        if (kd_wants(n, k))
+            dx[k] = kd_sum(g, dx[k], to);
+    }
 }
 
 // Products of the rule itself (not of what a kernel does beside it): 2 products of d for each pair of query and key.
@@ -51,15 +112,17 @@ static double pair_flops(const kd_node *n)
     return 2.0 * (double)s[0] * tokens * keys * (double)(s[3] / 3);
 }
 
-static double flops(const kd_node *n)
+static double cross_pair_flops(const kd_node *n)
 {
-    return 2 * pair_flops(n);
+    return 2.0 * (double)kd_count(n->in[0]) * (double)n->in[1]->shape.d[1];
 }
 
-static double grad_flops(const kd_node *n)
-{
-    return 5 * pair_flops(n);
-}
+static double flops(const kd_node *n) { return 2 * pair_flops(n); }
+static double grad_flops(const kd_node *n) { return 5 * pair_flops(n); }
+static double cross_flops(const kd_node *n) { return 2 * cross_pair_flops(n); }
+static double cross_grad_flops(const kd_node *n) { return 5 * cross_pair_flops(n); }
 
 const kd_op kd_op_attention = { .grad = grad, .flops = flops };
 const kd_op kd_op_attention_grad = { .flops = grad_flops };
+const kd_op kd_op_cross_attention = { .grad = cross_grad, .flops = cross_flops };
+const kd_op kd_op_cross_attention_grad = { .flops = cross_grad_flops };

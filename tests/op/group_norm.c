@@ -29,8 +29,10 @@ static void ref(const t_ref *r)
         for (int64_t g = 0; g < c[4]; g++) {
             const int64_t at = n * rows * c[3] + g * size;
             double mean = 0, var = 0;
-            for (int64_t i = 0; i < rows * size; i++) mean += r->in[0][at + i / size * c[3] + i % size] / (double)(rows * size);
-            for (int64_t i = 0; i < rows * size; i++) var += pow(r->in[0][at + i / size * c[3] + i % size] - mean, 2) / (double)(rows * size);
+            for (int64_t i = 0; i < rows * size; i++) mean += r->in[0][at + i / size * c[3] + i % size];
+            mean /= (double)(rows * size);
+            for (int64_t i = 0; i < rows * size; i++) var += pow(r->in[0][at + i / size * c[3] + i % size] - mean, 2);
+            var /= (double)(rows * size);
             for (int64_t i = 0; i < rows * size; i++) {
                 const int64_t k = g * size + i % size, e = at + i / size * c[3] + i % size;
                 double z = (r->in[0][e] - mean) / sqrt(var + 1e-5);

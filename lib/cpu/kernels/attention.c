@@ -1,16 +1,15 @@
-// y = softmax(q k^T + mask) v and the log of each row's sum.    op: lib/op/attention.c
+// y = softmax(f q k^T + mask) v and the log of each row's sum.    op: lib/op/attention.c
 // A tile is a group of one image and head (attention.h): keys are packed once, then blocks of queries.
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/vmath.h"
 
 typedef struct job {
     attn a;
-    const float *qkv;
     float *y, *lse, *scratch;
     int64_t room;                          // floats of scratch a thread
 } job;
 
-typedef struct work { float *rows, *keys, *values, *q, *s, *o; int32_t *token; } work;
+typedef struct work { float *rows, *keys, *values, *q, *s, *o, *keep; int32_t *token; } work;
 
 static int64_t work_of(work *w, const attn *a, float *base)
 {
@@ -21,6 +20,7 @@ static int64_t work_of(work *w, const attn *a, float *base)
     w->q = carve_floats(&c, QUERIES * a->d);
     w->s = carve_floats(&c, QUERIES * score_stride(a));
     w->o = carve_floats(&c, QUERIES * a->d);
+    w->keep = carve_floats(&c, a->rate > 0 ? a->max_k : 0);
     w->token = (int32_t *)carve_floats(&c, a->max_q + a->max_k);
     return c.used;
 }
@@ -53,16 +53,22 @@ static void queries(const job *j, const work *w, const group *g, int64_t image, 
 {
     const attn *const a = &j->a;
     const int64_t ld = score_stride(a), tokens = a->h * a->w;
-    gather(w->q, j->qkv, a, image, head, 0, g->q + first, n);
+    gather(w->q, a, &a->in[Q], image, head, g->q + first, n);
+    scale_rows(w->q, a, n);
     gemm_panels(n, g->nk, a->d, false, w->q, a->d, 1, w->keys, w->s, ld);
     float scale[QUERIES];
     for (int64_t r = 0; r < n; r++) {
         float *const s = w->s + r * ld, top;
-        mask_row(a, g, first + r, s);
+        mask_row(a, g, image, first + r, s);
         const float sum = softmax_row(s, g->nk, &top);
         scale[r] = 1 / sum;
         if (j->lse)
             j->lse[(image * a->heads + head) * tokens + g->q[first + r]] = top + logf(sum);
+        if (a->rate > 0) {
+            keep_row(a, image, head, g->q[first + r], w->keep);
+            for (int64_t t = 0; t < g->nk; t++)
+                s[t] *= w->keep[t];
+        }
     }
     gemm_panels(n, a->d, g->nk, false, w->s, ld, 1, w->values, w->o, a->d);
     for (int64_t r = 0; r < n; r++) {
@@ -81,31 +87,45 @@ static void tile(void *arg, int64_t t, int thread)
     group g = { .q = w.token, .k = w.token + a->max_q };
     const int64_t image = t / a->groups / a->heads, head = t / a->groups % a->heads;
     group_at(a, t % a->groups, &g);
-    gather(w.rows, j->qkv, a, image, head, 1, g.k, g.nk);
+    gather(w.rows, a, &a->in[K], image, head, g.k, g.nk);
     gemm_pack_t(w.keys, w.rows, a->d, a->d, g.nk);
-    gather(w.rows, j->qkv, a, image, head, 2, g.k, g.nk);
+    gather(w.rows, a, &a->in[V], image, head, g.k, g.nk);
     gemm_pack(w.values, w.rows, a->d, g.nk, a->d);
     for (int64_t first = 0; first < g.nq; first += QUERIES)
         queries(j, &w, &g, image, head, first, least(QUERIES, g.nq - first));
 }
 
-static int attention(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static int run_of(const kd_node *n, bool cross, const kd_run *run, void *scratch)
 {
-    (void)run;
-    (void)err;
     work w;
-    job j = { .a = attn_of(n), .qkv = n->in[0]->data, .y = n->out[0]->data,
-              .lse = n->out[1]->used ? n->out[1]->data : NULL, .scratch = scratch };
+    job j = { .a = attn_of(n, cross), .y = n->out[0]->data, .lse = n->out[1]->used ? n->out[1]->data : NULL, .scratch = scratch };
+    j.a.run = run;
     j.room = work_of(&w, &j.a, scratch);
     kd_parallel(j.a.n * j.a.heads * j.a.groups, tile, &j);
     return 0;
 }
 
-static size_t attention_scratch(const kd_node *n)
+static size_t scratch_of(const kd_node *n, bool cross)
 {
-    const attn a = attn_of(n);
+    const attn a = attn_of(n, cross);
     work w;
     return (size_t)(work_of(&w, &a, NULL) * kd_threads()) * sizeof(float);
 }
 
+static int attention(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)err;
+    return run_of(n, false, run, scratch);
+}
+
+static int cross_attention(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+{
+    (void)err;
+    return run_of(n, true, run, scratch);
+}
+
+static size_t attention_scratch(const kd_node *n) { return scratch_of(n, false); }
+static size_t cross_scratch(const kd_node *n) { return scratch_of(n, true); }
+
 const kd_kernel KD_KERNEL(attention) = { attention, attention_scratch };
+const kd_kernel KD_KERNEL(cross_attention) = { cross_attention, cross_scratch };

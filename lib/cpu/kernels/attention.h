@@ -4,20 +4,36 @@
 //   global         one group: all tokens
 //   window         a group a window; the mask keeps apart tokens that the roll brought together
 //   neighborhood   a group a tile of TILE x TILE queries; its keys are the rectangle that covers their neighborhoods
+//   cross          one group: all pixels look at all of the sequence
 // Queries of a group are worked on in blocks of at most QUERIES.
 #ifndef KD_ATTENTION_H
 #define KD_ATTENTION_H
+#include "base/philox.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/gemm.h"
 #include <math.h>
 
 enum { QUERIES = 64, TILE = 4 };
+enum { Q, K, V };
+
+/// Where queries, keys or values lie (or their gradients): head h of token t of image n at
+/// base[first + (n * tokens + t) * row + h * head].
+typedef struct view { float *base; int64_t first, tokens, row, head; } view;
 
 typedef struct attn {
-    int64_t n, h, w, heads, d, c;          // c = heads * d; qkv [n, h*w, 3c]
+    int64_t n, h, w, heads, d, c;          // c = heads * d
     kd_attn_kind kind;
     int64_t size, shift;
     int64_t groups, max_q, max_k;          // groups an image and head; largest numbers of queries and keys of a group
+    int64_t keys;                          // tokens that can be looked at
+    view in[3];                            // Q, K, V
+    float factor;
+    const float *padding;                  // [n, keys], or NULL
+    // dropout of probabilities
+    double rate;
+    uint32_t node;
+    const int64_t *index;
+    const kd_run *run;
 } attn;
 
 // One group: tokens in the image's row-major order.
@@ -32,12 +48,37 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static inline attn attn_of(const kd_node *n)
+/// Views of one array [n, tokens, 3c], in either feature order.
+static inline void self_views(view v[3], void *qkv, const attn *a, kd_qkv_order order)
+{
+    for (int part = Q; part <= V; part++)
+        v[part] = (view){ qkv, part * (order == KD_QKV_HEADS ? a->d : a->c), a->h * a->w, 3 * a->c,
+                          order == KD_QKV_HEADS ? 3 * a->d : a->d };
+}
+
+/// Views of q [n, h*w, c] and kv [n, keys, 2c].
+static inline void cross_views(view v[3], void *q, void *kv, const attn *a)
+{
+    v[Q] = (view){ q, 0, a->h * a->w, a->c, a->d };
+    v[K] = (view){ kv, 0, a->keys, 2 * a->c, a->d };
+    v[V] = (view){ kv, a->c, a->keys, 2 * a->c, a->d };
+}
+
+/// From a node's attributes; its inputs begin with qkv, or with q, kv and padding.
+static inline attn attn_of(const kd_node *n, bool cross)
 {
     const int64_t *const s = n->in[0]->shape.d;
-    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = s[3] / 3,
-               .kind = (kd_attn_kind)n->i[0], .size = n->i[2], .shift = n->i[3] };
+    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = cross ? s[3] : s[3] / 3, .kind = (kd_attn_kind)n->i[0],
+               .size = n->i[2], .shift = n->i[3], .factor = (float)n->f[0], .rate = n->f[1], .node = (uint32_t)n->i[5] };
+    const kd_val *const index = n->in[cross ? 3 : 1];
     a.d = a.c / a.heads;
+    a.keys = cross ? n->in[1]->shape.d[1] : a.h * a.w;
+    a.index = index ? index->data : NULL;
+    a.padding = cross && n->in[2] ? n->in[2]->data : NULL;
+    if (cross)
+        cross_views(a.in, n->in[0]->data, n->in[1]->data, &a);
+    else
+        self_views(a.in, n->in[0]->data, &a, (kd_qkv_order)n->i[4]);
     switch (a.kind) {
     case KD_ATTN_WINDOW:
         a.groups = (a.h / a.size) * (a.w / a.size);
@@ -50,7 +91,8 @@ static inline attn attn_of(const kd_node *n)
         break;
     default:
         a.groups = 1;
-        a.max_q = a.max_k = a.h * a.w;
+        a.max_q = a.h * a.w;
+        a.max_k = a.keys;
     }
     return a;
 }
@@ -99,9 +141,12 @@ static inline void group_at(const attn *a, int64_t number, group *g)
     else if (a->kind == KD_ATTN_NEIGHBORHOOD)
         neighborhood_group(a, number, g);
     else {
-        g->nq = g->nk = a->h * a->w;
+        g->nq = a->h * a->w;
+        g->nk = a->keys;
         for (int64_t t = 0; t < g->nq; t++)
-            g->q[t] = g->k[t] = (int32_t)t;
+            g->q[t] = (int32_t)t;
+        for (int64_t t = 0; t < g->nk; t++)
+            g->k[t] = (int32_t)t;
     }
 }
 
@@ -111,9 +156,12 @@ static inline int seam_side(const attn *a, const group *g, int64_t place)
     return (g->y0 == 0 && place / a->size < a->shift ? 1 : 0) | (g->x0 == 0 && place % a->size < a->shift ? 2 : 0);
 }
 
-// Scores of query `place` (its number in the group) that the rule forbids become -infinity.
-static inline void mask_row(const attn *a, const group *g, int64_t place, float *s)
+// Scores of query `place` (its number in the group) that the rule forbids become -infinity; padding is subtracted.
+static inline void mask_row(const attn *a, const group *g, int64_t image, int64_t place, float *s)
 {
+    if (a->padding)
+        for (int64_t t = 0; t < g->nk; t++)
+            s[t] -= 10000 * a->padding[image * a->keys + t];
     if (a->kind == KD_ATTN_WINDOW && a->shift && (g->y0 == 0 || g->x0 == 0)) {
         const int side = seam_side(a, g, place);
         for (int64_t t = 0; t < g->nk; t++)
@@ -136,21 +184,39 @@ static inline void copy_row(float *restrict to, const float *restrict from, int6
         to[i] = from[i];
 }
 
-// Rows of one head for n tokens, made contiguous: part 0 q, 1 k, 2 v of qkv.
-static inline void gather(float *to, const float *qkv, const attn *a, int64_t image, int64_t head, int part,
-                          const int32_t *token, int64_t n)
+static inline float *place(const view *v, int64_t image, int64_t head, int64_t token)
 {
-    const float *const from = qkv + image * a->h * a->w * 3 * a->c + part * a->c + head * a->d;
-    for (int64_t t = 0; t < n; t++)
-        copy_row(to + t * a->d, from + token[t] * 3 * a->c, a->d);
+    return v->base + v->first + (image * v->tokens + token) * v->row + head * v->head;
 }
 
-// The same from an array of [n, h*w, c].
-static inline void gather_rows(float *to, const float *y, const attn *a, int64_t image, int64_t head, const int32_t *token, int64_t n)
+// Rows of one head for n tokens, made contiguous.
+static inline void gather(float *to, const attn *a, const view *v, int64_t image, int64_t head, const int32_t *token, int64_t n)
 {
-    const float *const from = y + image * a->h * a->w * a->c + head * a->d;
     for (int64_t t = 0; t < n; t++)
-        copy_row(to + t * a->d, from + token[t] * a->c, a->d);
+        memcpy(to + t * a->d, place(v, image, head, token[t]), (size_t)a->d * sizeof(float));
+}
+
+// Queries, or their gradients: times the factor.
+static inline void scale_rows(float *x, const attn *a, int64_t n)
+{
+    for (int64_t i = 0; i < n * a->d && a->factor != 1; i++)
+        x[i] *= a->factor;
+}
+
+// Dropout's factor of each probability of a row (global and cross: token and place are one). Rows begin at whole draws.
+static inline void keep_row(const attn *a, int64_t image, int64_t head, int64_t query, float *keep)
+{
+    enum { DRAW = 4 * LANES };
+    const int64_t row = (a->keys + DRAW - 1) / DRAW * DRAW, first = (head * a->h * a->w + query) * row;
+    const kd_rng rng = kd_rng_of(a->run->seed, KD_RNG_DROPOUT, a->node, (uint64_t)a->index[image], a->run->step);
+    const uint32_t limit = (uint32_t)ceil(ldexp(a->rate, 24));
+    const float scale = (float)(1 / (1 - a->rate));
+    for (int64_t t = 0; t < a->keys; t += DRAW) {
+        uint32_t w[4][LANES];
+        philox_lanes(w, &rng, (uint32_t)((first + t) / 4));
+        for (int64_t i = 0; i < least(DRAW, a->keys - t); i++)
+            keep[t + i] = w[i % 4][i / 4] >> 8 < limit ? 0 : scale;
+    }
 }
 
 // Working memory of a thread, cut piece by piece; every piece starts at a multiple of 16 floats. Without a base it only counts.

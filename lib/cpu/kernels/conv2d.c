@@ -211,7 +211,8 @@ static conv backward_of(const kd_node *n, int64_t a, int64_t b)
                .kh = down.taps, .kw = across.taps, .stride = 1, .top = down.before, .left = across.before,
                .y_h = dx[1], .y_w = dx[2], .y_step = s, .y_top = a, .y_left = b,
                .out_step = w[2] * w[3], .c_step = w[1] * w[2] * w[3], .row_step = w[3],
-               .r_first = down.t_first + (down.taps - 1) * s, .r_step = -s, .s_first = across.t_first + (across.taps - 1) * s, .s_step = -s };
+               .r_first = down.t_first + (down.taps - 1) * s, .r_step = -s,
+               .s_first = across.t_first + (across.taps - 1) * s, .s_step = -s };
     if (c.rows && c.cols)
         cut(&c);
     return c;

@@ -102,7 +102,10 @@ static void parameters_tile(void *arg, int64_t t, int thread)
     (void)thread;
     for (int64_t c = t * ROWS; c < j->c && c < (t + 1) * ROWS; c++) {
         double dw = 0, db = 0;
-        for (int64_t b = 0; b < j->images * j->blocks; b++) dw += (double)j->part[b * 2 * j->c + c], db += (double)j->part[(b * 2 + 1) * j->c + c];
+        for (int64_t b = 0; b < j->images * j->blocks; b++) {
+            dw += (double)j->part[b * 2 * j->c + c];
+            db += (double)j->part[(b * 2 + 1) * j->c + c];
+        }
         if (j->dw) j->dw[c] = (float)dw;
         if (j->db) j->db[c] = (float)db;
     }
