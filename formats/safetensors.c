@@ -92,17 +92,132 @@ static int read_header(kd_in *in, char **text, uint64_t *n, kd_err *err)
     return 0;
 }
 
-// Reads the data of the tensors that `keep` wants, and passes by the others.
-static int read_data(kd_in *in, kd_frame *f, kd_keep_fn keep, void *arg, kd_hash *hash, kd_err *err)
+struct kd_frame_in {
+    kd_in *in;
+    kd_frame *frame;
+    char *text; uint64_t n;                   // the header, for the checksum
+    kd_hash *hash;                            // of the data taken
+    uint64_t start, taken, bytes;             // of the data: where it begins in the input, taken so far, all
+};
+
+int kd_frame_in_open(kd_frame_in **out, kd_in *in, kd_err *err)
 {
+    char *text;
+    uint64_t n;
+    int64_t bytes = 0;
+    *out = NULL;
+    if (read_header(in, &text, &n, err) || !text)
+        return err->code;
+    kd_frame_in *f = kd_alloc(sizeof *f);
+    if (!f) {
+        kd_free(text);
+        return kd_fail_memory(err, kd_in_name(in));
+    }
+    *f = (kd_frame_in){ .in = in, .text = text, .n = n, .start = kd_in_offset(in), .frame = kd_frame_new(), .hash = kd_hash_new() };
+    if (!f->frame || !f->hash)
+        kd_fail_memory(err, kd_in_name(in));
+    else if (!kd_header_parse(f->frame, kd_in_name(in), text, n, &bytes, err) && kd_in_left(in) >= 0 && bytes > kd_in_left(in))
+        fail_short(in, "data", (uint64_t)kd_in_left(in), (uint64_t)bytes, err);
+    f->bytes = (uint64_t)bytes;
+    if (err->code)
+        kd_frame_in_close(f);
+    else
+        *out = f;
+    return err->code;
+}
+
+void kd_frame_in_close(kd_frame_in *f)
+{
+    if (!f)
+        return;
+    kd_free(f->text);
+    kd_hash_free(f->hash);
+    kd_frame_free(f->frame);
+    kd_free(f);
+}
+
+kd_frame *kd_frame_in_take(kd_frame_in *f)
+{
+    kd_frame *frame = f->frame;
+    f->frame = NULL;
+    kd_frame_in_close(f);
+    return frame;
+}
+
+kd_frame *kd_frame_in_frame(const kd_frame_in *f) { return f->frame; }
+int64_t kd_frame_in_bytes(const kd_frame_in *f) { return (int64_t)f->bytes; }
+
+uint64_t kd_frame_in_offset(const kd_frame_in *f, const kd_tensor *t)
+{
+    uint64_t at = f->start;
+    for (const kd_tensor *before = f->frame->t; before < t; before++)
+        at += kd_tensor_bytes(before);
+    return at;
+}
+
+static void add_taken(kd_frame_in *f, const void *data, size_t n)
+{
+    kd_hash_add(f->hash, data, n);
+    f->taken += n;
+}
+
+int kd_frame_in_read(kd_frame_in *f, void *to, size_t n, kd_err *err)
+{
+    size_t got;
+    KD_TRY(kd_in_read(f->in, to, n, &got, err));
+    add_taken(f, to, got);
+    return got < n ? fail_short(f->in, "data", f->taken, f->bytes, err) : 0;
+}
+
+static int pass_to(kd_frame_in *f, uint64_t place, kd_err *err)
+{
+    char bytes[1 << 15];
+    while (f->taken < place) {
+        const uint64_t left = place - f->taken;
+        KD_TRY(kd_frame_in_read(f, bytes, left < sizeof bytes ? left : sizeof bytes, err));
+    }
+    return 0;
+}
+
+int kd_frame_in_pass(kd_frame_in *f, const kd_tensor *t, kd_err *err)
+{
+    return pass_to(f, kd_frame_in_offset(f, t) - f->start, err);
+}
+
+// A file that another program changed may still carry our key: its sum then cannot match, and saying so is right.
+static int verify(kd_frame_in *f, kd_err *err)
+{
+    const char *file = kd_in_name(f->in), *want = kd_frame_meta(f->frame, "kd_xxh3");
+    if (!want)
+        return 0;
+    char *at = kd_header_checksum(f->text, f->n), got[17];
+    if (!at)
+        return kd_fail(err, KD_EFORMAT, "%s: kd_xxh3: expected sixteen hexadecimal digits, got \"%.20s\"", file, want);
+    memset(at, '0', 16);
+    kd_hash_add(f->hash, f->text, f->n);
+    snprintf(got, sizeof got, "%016" PRIx64, kd_hash_get(f->hash));
+    if (strcmp(got, want))
+        return kd_fail(err, KD_EFORMAT, "%s: checksum is %s, expected %.16s: the file was damaged or changed", file, got, want);
+    return 0;
+}
+
+int kd_frame_in_end(kd_frame_in *f, kd_err *err)
+{
+    KD_TRY(pass_to(f, f->bytes, err));
+    return verify(f, err);
+}
+
+int kd_frame_in_all(kd_frame_in *in, kd_keep_fn keep, void *arg, kd_err *err)
+{
+    kd_frame *f = in->frame;
     int kept = 0;
     for (int i = 0; i < f->n; i++) {
         kd_tensor *t = &f->t[i];
         char what[200];
         snprintf(what, sizeof what, "tensor %s", t->name);
         void *data;
-        KD_TRY(read_block(in, what, kd_tensor_bytes(t), &data, err));
-        kd_hash_add(hash, data, kd_tensor_bytes(t));
+        KD_TRY(read_block(in->in, what, kd_tensor_bytes(t), &data, err));
+        add_taken(in, data, kd_tensor_bytes(t));
         if (keep && !keep(arg, f, t->name)) {
             kd_free(data);
             free(t->name);
@@ -118,56 +233,19 @@ static int read_data(kd_in *in, kd_frame *f, kd_keep_fn keep, void *arg, kd_hash
         if (f->t[i].name)
             f->t[to++] = f->t[i];
     f->n = kept;
-    return 0;
-}
-
-// A file that another program changed may still carry our key: its sum then cannot match, and saying so is right.
-static int verify(const char *file, const kd_frame *f, char *text, uint64_t n, kd_hash *hash, kd_err *err)
-{
-    const char *want = kd_frame_meta(f, "kd_xxh3");
-    if (!want)
-        return 0;
-    char *at = kd_header_checksum(text, n), got[17];
-    if (!at)
-        return kd_fail(err, KD_EFORMAT, "%s: kd_xxh3: expected sixteen hexadecimal digits, got \"%.20s\"", file, want);
-    memset(at, '0', 16);
-    kd_hash_add(hash, text, n);
-    snprintf(got, sizeof got, "%016" PRIx64, kd_hash_get(hash));
-    if (strcmp(got, want))
-        return kd_fail(err, KD_EFORMAT, "%s: checksum is %s, expected %.16s: the file was damaged or changed", file, got, want);
-    return 0;
+    return verify(in, err);
 }
 
 int kd_safetensors_read_some(kd_in *in, kd_keep_fn keep, void *arg, kd_frame **frame, kd_err *err)
 {
-    char *text = NULL;
-    uint64_t n = 0;
-    int64_t bytes = 0;
-    kd_hash *hash = NULL;
-    kd_frame *f = NULL;
+    kd_frame_in *f;
     *frame = NULL;
-    if (read_header(in, &text, &n, err) || !text)
-        goto done;
-    f = kd_frame_new();
-    hash = kd_hash_new();
-    if (!f || !hash) {
-        kd_fail_memory(err, kd_in_name(in));
-        goto done;
-    }
-    if (kd_header_parse(f, kd_in_name(in), text, n, &bytes, err))
-        goto done;
-    if (kd_in_left(in) >= 0 && bytes > kd_in_left(in)) {
-        fail_short(in, "data", (uint64_t)kd_in_left(in), (uint64_t)bytes, err);
-        goto done;
-    }
-    if (read_data(in, f, keep, arg, hash, err) || verify(kd_in_name(in), f, text, n, hash, err))
-        goto done;
-    *frame = f;
-    f = NULL;
-done:
-    kd_free(text);
-    kd_hash_free(hash);
-    kd_frame_free(f);
+    if (kd_frame_in_open(&f, in, err) || !f)
+        return err->code;
+    if (kd_frame_in_all(f, keep, arg, err))
+        kd_frame_in_close(f);
+    else
+        *frame = kd_frame_in_take(f);
     return err->code;
 }
 

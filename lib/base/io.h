@@ -15,6 +15,8 @@ void kd_in_close(kd_in *in);
 
 /// Reads exactly n bytes, or up to the end. *got is less than n only at the end of the input. errors KD_EFAIL on EIO.
 int kd_in_read(kd_in *in, void *to, size_t n, size_t *got, kd_err *err);
+/// The same at an offset (as kd_in_offset counts), whatever was taken before, and taking nothing. Regular files only.
+int kd_in_read_at(kd_in *in, uint64_t offset, void *to, size_t n, size_t *got, kd_err *err);
 /// Looks at up to n (<= 4096) bytes without taking them; returns how many there are.
 size_t kd_in_peek(kd_in *in, const void **bytes, size_t n);
 /// Bytes left if the input is a regular file, else -1. For checking a length before allocating for it.

@@ -1,6 +1,7 @@
-// Input: a buffered reader of files and pipes that never seeks.
+// Input: a buffered reader of files and pipes that never seeks; a regular file may be looked at anywhere too.
 #include "base/io.h"
 #include "base/memory.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ struct kd_in {
     int fd;
     char *name;
     int64_t size;            // bytes from where we started to the end of a regular file, else -1
+    off_t start;             // where that was
     uint64_t taken;          // bytes given to the caller
     size_t at, have;         // buffer[at .. have) is read but not taken
     bool end;
@@ -31,8 +33,8 @@ static int open_fd(kd_in *in, const char *path, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "%s: %s", in->name, strerror(EISDIR));
     in->size = -1;
     if (S_ISREG(st.st_mode)) {
-        const off_t start = lseek(in->fd, 0, SEEK_CUR);
-        in->size = start < 0 ? -1 : start < st.st_size ? st.st_size - start : 0;
+        in->start = lseek(in->fd, 0, SEEK_CUR);
+        in->size = in->start < 0 ? -1 : in->start < st.st_size ? st.st_size - in->start : 0;
     }
     return 0;
 }
@@ -115,6 +117,22 @@ int kd_in_read(kd_in *in, void *to, size_t n, size_t *got, kd_err *err)
     }
     in->taken += done;
     *got = done;
+    return 0;
+}
+
+int kd_in_read_at(kd_in *in, uint64_t offset, void *to, size_t n, size_t *got, kd_err *err)
+{
+    assert(in->size >= 0);
+    *got = 0;
+    while (*got < n) {
+        const size_t left = n - *got;
+        const ssize_t k = pread(in->fd, (char *)to + *got, left < 1 << 30 ? left : 1 << 30, in->start + (off_t)(offset + *got));
+        if (k < 0 && (errno != EINTR || kd_interrupted()))
+            return fail_read(in, errno, err);
+        if (k == 0)
+            break;
+        *got += k > 0 ? (size_t)k : 0;
+    }
     return 0;
 }
 
