@@ -7,15 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { VALUES = KD_IMAGES_VALUES };
+const kd_images_value kd_images_values[VALUES] = {
+    { "label", KD_I64 }, { "index", KD_I64 }, { "seed", KD_U64 }, { "calls", KD_I64 } };
+enum { LABEL, INDEX, SEED, CALLS };
+
 struct kd_images_reader {
     kd_in *in;
     kd_images_info info;
-    kd_frame *frame;             // the frame whose images were given last, or, before the first call, is to be given
-    bool given;                  // frame was given
-    int64_t seen;                // images so far
+    int64_t seen;                // images in the frames before this one
     int64_t part;                // of the frame; -1: a whole record
     bool open_record;            // its last frame has not come
-    bool labels, index, seed, calls;      // what the current record has
+    bool has[VALUES];            // what the current record has
+    // The frame
+    kd_frame_in *frame;          // NULL: the end was found
+    const kd_tensor *image, *value[VALUES];
+    bool in_memory;              // else its data are in the file, and images are read run by run
+    int64_t n, given;            // its images, and how many of them were given
+    // A run
+    void *pixels;                // room for one, NULL before the first that needs it
+    uint64_t values[VALUES][KD_IMAGES_RUN];
 };
 
 // One frame ----------------------------------------------------------------------------------------------------
@@ -36,33 +47,22 @@ static int check_image(const kd_images_reader *r, const kd_tensor *t, kd_err *er
     return right ? 0 : fail_tensor(r, t, "U8 or F32 [n,h,w,c]", err);
 }
 
-// A per-image tensor as `want` (I64 or U64): other integer types are converted in place.
-static int check_values(const kd_images_reader *r, const char *name, kd_dtype want, int64_t n, bool *has, kd_err *err)
+// A per-image tensor: its own type or another integer's, which is converted as it is given.
+static int check_value(kd_images_reader *r, int i, kd_err *err)
 {
-    kd_tensor *t = kd_frame_get(r->frame, name);
-    char expected[32];
-    *has = t != NULL;
-    if (!t)
+    const kd_tensor *t = r->value[i] = kd_frame_get(kd_frame_in_frame(r->frame), kd_images_values[i].name);
+    char want[32];
+    r->has[i] = t != NULL;
+    if (!t || (t->dtype >= KD_I64 && t->dtype != KD_BOOL && t->shape.n == 1 && t->shape.d[0] == r->n))
         return 0;
-    snprintf(expected, sizeof expected, "%s [%lld]", kd_dtype_name(want), (long long)n);
-    if (t->dtype < KD_I64 || t->dtype == KD_BOOL || t->shape.n != 1 || t->shape.d[0] != n)
-        return fail_tensor(r, t, expected, err);
-    if (t->dtype == want)
-        return 0;
-    void *data = kd_alloc((size_t)n * 8);
-    if (!data)
-        return kd_fail_memory(err, name);
-    kd_convert(data, want, t->data, t->dtype, n);
-    kd_free(t->data);
-    t->data = data;
-    t->dtype = want;
-    return 0;
+    snprintf(want, sizeof want, "%s [%" PRId64 "]", kd_dtype_name(kd_images_values[i].dtype), r->n);
+    return fail_tensor(r, t, want, err);
 }
 
 // kd_part as a number; -1 if there is none.
 static int take_part(kd_images_reader *r, kd_err *err)
 {
-    const char *part = kd_frame_meta(r->frame, "kd_part");
+    const char *part = kd_frame_meta(kd_frame_in_frame(r->frame), "kd_part");
     r->part = -1;
     if (!part)
         return 0;
@@ -82,25 +82,24 @@ static int check_order(kd_images_reader *r, int64_t before, kd_err *err)
     if (r->open_record ? r->part != want : r->part > 0)
         return kd_fail(err, KD_EFORMAT, "%s: after image %" PRId64 ": expected part %" PRId64 " of a record, got %s",
                        kd_in_name(r->in), r->seen, want, got);
-    r->open_record = r->part >= 0 && !kd_frame_meta(r->frame, "kd_last");
+    r->open_record = r->part >= 0 && !kd_frame_meta(kd_frame_in_frame(r->frame), "kd_last");
     return 0;
 }
 
 static int check_frame(kd_images_reader *r, bool first_of_record, kd_err *err)
 {
-    const char *file = kd_in_name(r->in);
-    kd_tensor *image = kd_frame_get(r->frame, "image");
-    if (!image)
-        return kd_fail(err, KD_EFORMAT, "%s: no tensor named image: not images", file);
-    KD_TRY(check_image(r, image, err));
-    const int64_t n = image->shape.d[0];
-    const bool labels = r->labels, index = r->index, seed = r->seed, calls = r->calls;
-    KD_TRY(check_values(r, "label", KD_I64, n, &r->labels, err));
-    KD_TRY(check_values(r, "index", KD_I64, n, &r->index, err));
-    KD_TRY(check_values(r, "seed", KD_U64, n, &r->seed, err));
-    KD_TRY(check_values(r, "calls", KD_I64, n, &r->calls, err));
-    if (!first_of_record && (labels != r->labels || index != r->index || seed != r->seed || calls != r->calls))
-        return kd_fail(err, KD_EFORMAT, "%s: after image %" PRId64 ": other tensors than the record's first frame", file, r->seen);
+    bool before[VALUES];
+    memcpy(before, r->has, sizeof before);
+    r->image = kd_frame_get(kd_frame_in_frame(r->frame), "image");
+    if (!r->image)
+        return kd_fail(err, KD_EFORMAT, "%s: no tensor named image: not images", kd_in_name(r->in));
+    KD_TRY(check_image(r, r->image, err));
+    r->n = r->image->shape.d[0];
+    for (int i = 0; i < VALUES; i++)
+        KD_TRY(check_value(r, i, err));
+    if (!first_of_record && memcmp(before, r->has, sizeof before))
+        return kd_fail(err, KD_EFORMAT, "%s: after image %" PRId64 ": other tensors than the record's first frame", kd_in_name(r->in),
+                       r->seen);
     return 0;
 }
 
@@ -108,37 +107,101 @@ static int check_frame(kd_images_reader *r, bool first_of_record, kd_err *err)
 static int check_alike(const kd_images_reader *r, kd_err *err)
 {
     const kd_images_info *a = &r->info;
-    const kd_tensor *t = kd_frame_get(r->frame, "image");
+    const kd_tensor *t = r->image;
     const int64_t *d = t->shape.d;
     if (d[1] != a->h || d[2] != a->w || d[3] != a->c || t->dtype != a->dtype)
         return kd_fail(err, r->part > 0 ? KD_EFORMAT : KD_EUSAGE, "%s: images after number %" PRId64 " are %s of %lldx%lldx%lld, those "
                        "before %s of %lldx%lldx%lld", kd_in_name(r->in), r->seen, kd_dtype_name(t->dtype), (long long)d[1],
                        (long long)d[2], (long long)d[3], kd_dtype_name(a->dtype), (long long)a->h, (long long)a->w, (long long)a->c);
-    if (r->labels != a->has_label)
+    if (r->has[LABEL] != a->has_label)
         return kd_fail(err, KD_EUSAGE, "%s: images after number %" PRId64 " have %slabels, those before %s", kd_in_name(r->in), r->seen,
-                       r->labels ? "" : "no ", r->labels ? "none" : "have");
+                       r->has[LABEL] ? "" : "no ", r->has[LABEL] ? "none" : "have");
     return 0;
 }
 
-static int check_next(kd_images_reader *r, int64_t before, kd_err *err)
+// A frame of which the header is read: all is checked but its likeness to the first record's.
+static int start_frame(kd_images_reader *r, int64_t before, kd_err *err)
 {
     const bool first_of_record = !r->open_record;
-    KD_TRY(kd_frame_want(r->frame, kd_in_name(r->in), "images/1", true, err));
+    r->in_memory = kd_in_left(r->in) < 0 || kd_frame_in_bytes(r->frame) <= KD_IMAGES_BYTES;
+    r->given = 0;
+    if (r->in_memory)
+        KD_TRY(kd_frame_in_all(r->frame, NULL, NULL, err));
+    KD_TRY(kd_frame_want(kd_frame_in_frame(r->frame), kd_in_name(r->in), "images/1", true, err));
     KD_TRY(check_order(r, before, err));
-    return check_frame(r, first_of_record, err);
+    KD_TRY(check_frame(r, first_of_record, err));
+    if (r->in_memory)
+        return 0;
+    return r->n ? kd_frame_in_pass(r->frame, r->image, err) : kd_frame_in_end(r->frame, err);
 }
 
-// Reads the next frame and checks all but its likeness to the first record's; frame NULL at a good end.
+// frame NULL at a good end.
 static int next_frame(kd_images_reader *r, kd_err *err)
 {
-    kd_frame_free(r->frame);
-    r->frame = NULL;
     const int64_t before = r->part;
-    KD_TRY(kd_safetensors_read(r->in, &r->frame, err));
+    kd_frame_in_close(r->frame);
+    r->seen += r->n;
+    r->n = r->given = 0;
+    KD_TRY(kd_frame_in_open(&r->frame, r->in, err));
     if (!r->frame && r->open_record)
         return kd_fail(err, KD_EFORMAT, "%s: stream ends after image %" PRId64 " without its end mark: the program before it failed",
                        kd_in_name(r->in), r->seen);
-    return r->frame ? check_next(r, before, err) : 0;
+    if (!r->frame)
+        return 0;
+    KD_TRY(start_frame(r, before, err));
+    return check_alike(r, err);
+}
+
+// A run --------------------------------------------------------------------------------------------------------
+
+int64_t kd_images_per_run(size_t bytes)
+{
+    const size_t fit = KD_IMAGES_BYTES / bytes;
+    return fit < 1 ? 1 : fit < KD_IMAGES_RUN ? (int64_t)fit : KD_IMAGES_RUN;
+}
+
+static int take_pixels(kd_images_reader *r, size_t bytes, kd_images *run, kd_err *err)
+{
+    run->image = r->in_memory ? (char *)r->image->data + (size_t)r->given * bytes : r->pixels;
+    if (r->in_memory)
+        return 0;
+    if (!run->image && !(run->image = r->pixels = kd_alloc((size_t)kd_images_per_run(bytes) * bytes)))
+        return kd_fail_memory(err, "a run of images");
+    return kd_frame_in_read(r->frame, run->image, (size_t)run->n * bytes, err);
+}
+
+// They stand before or after all the pixels, so those of a run are looked up.
+static int take_values(kd_images_reader *r, int i, int64_t n, kd_err *err)
+{
+    const kd_tensor *t = r->value[i];
+    const size_t size = kd_dtype_size(t->dtype), at = (size_t)r->given * size;
+    uint64_t there[KD_IMAGES_RUN];
+    size_t got;
+    if (!r->in_memory) {
+        KD_TRY(kd_in_read_at(r->in, kd_frame_in_offset(r->frame, t) + at, there, (size_t)n * size, &got, err));
+        if (got < (size_t)n * size)
+            return kd_fail(err, KD_EFORMAT, "%s: tensor %s ends after %zu of %zu bytes", kd_in_name(r->in), t->name, at + got,
+                           kd_tensor_bytes(t));
+    }
+    kd_convert(r->values[i], kd_images_values[i].dtype, r->in_memory ? (char *)t->data + at : (char *)there, t->dtype, n);
+    return 0;
+}
+
+static int take_run(kd_images_reader *r, kd_images *run, kd_err *err)
+{
+    const size_t bytes = kd_tensor_bytes(r->image) / (size_t)r->n;
+    const int64_t left = r->n - r->given, most = kd_images_per_run(bytes);
+    run->n = left < most ? left : most;
+    for (int i = 0; i < VALUES; i++)
+        if (r->has[i])
+            KD_TRY(take_values(r, i, run->n, err));
+    KD_TRY(take_pixels(r, bytes, run, err));
+    run->label = r->has[LABEL] ? (int64_t *)r->values[LABEL] : NULL;
+    run->index = r->has[INDEX] ? (int64_t *)r->values[INDEX] : NULL;
+    run->seed = r->has[SEED] ? r->values[SEED] : NULL;
+    run->calls = r->has[CALLS] ? (int64_t *)r->values[CALLS] : NULL;
+    r->given += run->n;
+    return r->in_memory || r->given < r->n ? 0 : kd_frame_in_end(r->frame, err);
 }
 
 // The reader ---------------------------------------------------------------------------------------------------
@@ -167,21 +230,21 @@ static int first_frame(kd_images_reader *r, kd_err *err)
 {
     if (!r->frame)
         return kd_fail(err, KD_EFORMAT, "%s: empty: not even an end mark", kd_in_name(r->in));
-    KD_TRY(check_next(r, -1, err));
-    const kd_tensor *t = kd_frame_get(r->frame, "image");
-    r->info = (kd_images_info){ .h = t->shape.d[1], .w = t->shape.d[2], .c = t->shape.d[3], .dtype = t->dtype,
-                                .has_label = r->labels, .has_index = r->index, .has_seed = r->seed, .has_calls = r->calls };
-    return kd_images_copy_meta(&r->info.meta, r->frame, err);
+    KD_TRY(start_frame(r, -1, err));
+    const int64_t *d = r->image->shape.d;
+    r->info = (kd_images_info){ .h = d[1], .w = d[2], .c = d[3], .dtype = r->image->dtype, .has_label = r->has[LABEL],
+                                .has_index = r->has[INDEX], .has_seed = r->has[SEED], .has_calls = r->has[CALLS] };
+    return kd_images_copy_meta(&r->info.meta, kd_frame_in_frame(r->frame), err);
 }
 
-int kd_images_continue(kd_images_reader **out, kd_in *in, kd_frame *first, kd_err *err)
+int kd_images_continue(kd_images_reader **out, kd_in *in, kd_frame_in *first, kd_err *err)
 {
     *out = NULL;
     kd_images_reader *r = kd_alloc(sizeof *r);
     if (!r) {
         kd_fail_memory(err, kd_in_name(in));
+        kd_frame_in_close(first);
         kd_in_close(in);
-        kd_frame_free(first);
         return err->code;
     }
     r->in = in;
@@ -196,10 +259,10 @@ int kd_images_continue(kd_images_reader **out, kd_in *in, kd_frame *first, kd_er
 int kd_images_open(kd_images_reader **out, const char *path, kd_err *err)
 {
     kd_in *in;
-    kd_frame *first;
+    kd_frame_in *first;
     *out = NULL;
     KD_TRY(kd_in_open(&in, path, err));
-    if (kd_safetensors_read(in, &first, err)) {
+    if (kd_frame_in_open(&first, in, err)) {
         kd_in_close(in);
         return err->code;
     }
@@ -208,41 +271,22 @@ int kd_images_open(kd_images_reader **out, const char *path, kd_err *err)
 
 const kd_images_info *kd_images_info_of(const kd_images_reader *r) { return &r->info; }
 
-static void *values(const kd_frame *f, const char *name)
-{
-    const kd_tensor *t = kd_frame_get(f, name);
-    return t ? t->data : NULL;
-}
-
 int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err)
 {
     *run = (kd_images){0};
-    for (;;) {
-        if (r->given) {
-            KD_TRY(next_frame(r, err));
-            if (!r->frame)
-                return 0;                             // given stays: a further call finds the end again
-            KD_TRY(check_alike(r, err));
-        }
-        r->given = true;
-        const kd_tensor *image = kd_frame_get(r->frame, "image");
-        const int64_t n = image->shape.d[0];
-        if (!n)
-            continue;                                 // an empty record, or a last frame without images
-        *run = (kd_images){ .n = n, .image = image->data, .label = values(r->frame, "label"), .index = values(r->frame, "index"),
-                            .seed = values(r->frame, "seed"), .calls = values(r->frame, "calls") };
-        r->seen += n;
-        return 0;
-    }
+    while (r->frame && r->given == r->n)              // an empty record, or a last frame without images, has none to give
+        KD_TRY(next_frame(r, err));
+    return r->frame ? take_run(r, run, err) : 0;
 }
 
 void kd_images_close(kd_images_reader *r)
 {
     if (!r)
         return;
+    kd_frame_in_close(r->frame);
     kd_in_close(r->in);
-    kd_frame_free(r->frame);
     kd_frame_free(r->info.meta);
+    kd_free(r->pixels);
     kd_free(r);
 }
 

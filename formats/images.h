@@ -27,10 +27,13 @@ typedef struct kd_images_reader kd_images_reader;
 /// ("stdin: stream ends after image 128 without its end mark: the program before it failed").
 /// An empty input (no byte) is KD_EFORMAT too.
 int kd_images_open(kd_images_reader **r, const char *path, kd_err *err);
-/// The same for a stream of which one frame was read already, to see what it is: takes both, also when it fails.
-int kd_images_continue(kd_images_reader **r, kd_in *in, kd_frame *first, kd_err *err);
+/// The same for a stream of which the first header was read already, to see what it is (NULL: there was none): takes both,
+/// also when it fails.
+int kd_images_continue(kd_images_reader **r, kd_in *in, kd_frame_in *first, kd_err *err);
 const kd_images_info *kd_images_info_of(const kd_images_reader *r);
-/// The next run of images (one frame), valid until the next call; n = 0 at the end mark of the last record.
+/// The next run of images, valid until the next call: at most 64 and 4 MiB, or one larger image; n = 0 at the end mark of
+/// the last record. A frame of more than 4 MiB in a regular file stays there: memory is that of a run, and its checksum
+/// is verified before its last run is given. Other frames are verified before their first, and in memory meanwhile.
 int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err);
 void kd_images_close(kd_images_reader *r);
 

@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_IMAGES = 64, FRAME_BYTES = 4 << 20, VALUES = 4 };
-
-// The per-image tensors, in the order they are written in.
-static const struct { const char *name; kd_dtype dtype; } value_of[VALUES] = {
-    { "label", KD_I64 }, { "index", KD_I64 }, { "seed", KD_U64 }, { "calls", KD_I64 } };
+enum { VALUES = KD_IMAGES_VALUES };
 
 struct kd_images_writer {
     kd_out *out;
@@ -40,7 +36,7 @@ static int add_tensors(kd_images_writer *w, int64_t n, void *pixels, kd_err *err
     KD_TRY(kd_frame_add(w->meta, "image", w->dtype, KD_SHAPE(n, w->h, w->w, w->c), pixels, NULL, err));
     for (int i = 0; i < VALUES; i++)
         if (w->has[i])
-            KD_TRY(kd_frame_add(w->meta, value_of[i].name, value_of[i].dtype, KD_SHAPE(n),
+            KD_TRY(kd_frame_add(w->meta, kd_images_values[i].name, kd_images_values[i].dtype, KD_SHAPE(n),
                                 w->values[i].p ? w->values[i].p : nothing, NULL, err));
     return 0;
 }
@@ -77,8 +73,7 @@ static int reserve_header(kd_images_writer *w, kd_err *err)
 
 static int make_buffer(kd_images_writer *w, kd_err *err)
 {
-    const int64_t fit = FRAME_BYTES / (int64_t)w->bytes;
-    w->frame_images = fit < 1 ? 1 : fit < FRAME_IMAGES ? fit : FRAME_IMAGES;
+    w->frame_images = kd_images_per_run(w->bytes);
     w->pixels = kd_alloc((size_t)w->frame_images * w->bytes);
     return w->pixels ? 0 : kd_fail_memory(err, "a frame of images");
 }

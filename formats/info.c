@@ -230,41 +230,48 @@ static int count_frames(json_t *doc, kd_in *in, const char *kind, kd_err *err)
     return put(doc, "frames", json_integer(n), err);
 }
 
-// Takes in and f.
-static int describe(json_t *doc, kd_in *in, kd_frame *f, bool with_stats, kd_err *err)
+static int describe_head(json_t *doc, const char **kind, const kd_in *in, const kd_frame *f, kd_err *err)
 {
-    const char *kind = NULL;
-    kd_images_reader *r = NULL;
-    if (kind_of(f, kd_in_name(in), &kind, err) || put(doc, "file", json_string(kd_in_name(in)), err) ||
-        put(doc, "kind", json_string(kind), err) || describe_meta(doc, f, err))
-        goto done;
-    if (!strncmp(kind, "images", 6)) {
-        const int code = kd_images_continue(&r, in, f, err);
-        in = NULL, f = NULL;
-        if (!code)
-            describe_images(doc, r, with_stats, err);
-    } else if (!kd_info_tensors(doc, f, with_stats, err)) {
+    KD_TRY(kind_of(f, kd_in_name(in), kind, err));
+    KD_TRY(put(doc, "file", json_string(kd_in_name(in)), err) || put(doc, "kind", json_string(*kind), err));
+    return describe_meta(doc, f, err);
+}
+
+// A file of unet.cu, which is read whole as if it were one frame.
+static int describe_unetcu(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
+{
+    kd_frame *f = NULL;
+    const char *kind;
+    if (!kd_unetcu_read(&f, in, err) && !describe_head(doc, &kind, in, f, err) && !kd_info_tensors(doc, f, with_stats, err))
         count_frames(doc, in, kind, err);
-    }
-done:
-    kd_images_close(r);
     kd_frame_free(f);
     kd_in_close(in);
     return err->code;
 }
 
+// Images are left in the file, run by run; other frames are read whole.
 static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
 {
-    kd_frame *f;
-    const void *bytes;
-    const size_t n = kd_in_peek(in, &bytes, 4);
-    if (!(kd_unetcu_knows(bytes, n) ? kd_unetcu_read(&f, in, err) : kd_safetensors_read(in, &f, err)) && !f)
+    kd_frame_in *frame;
+    kd_images_reader *r = NULL;
+    const char *kind;
+    if (!kd_frame_in_open(&frame, in, err) && !frame)
         kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
-    if (err->code) {
-        kd_in_close(in);
-        return err->code;
+    if (err->code || describe_head(doc, &kind, in, kd_frame_in_frame(frame), err))
+        goto done;
+    if (!strncmp(kind, "images", 6)) {
+        const int code = kd_images_continue(&r, in, frame, err);
+        in = NULL, frame = NULL;
+        if (!code)
+            describe_images(doc, r, with_stats, err);
+    } else if (!kd_frame_in_all(frame, NULL, NULL, err) && !kd_info_tensors(doc, kd_frame_in_frame(frame), with_stats, err)) {
+        count_frames(doc, in, kind, err);
     }
-    return describe(doc, in, f, with_stats, err);
+done:
+    kd_images_close(r);
+    kd_frame_in_close(frame);
+    kd_in_close(in);
+    return err->code;
 }
 
 static int describe_torch(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
@@ -290,7 +297,9 @@ int kd_info_of(json_t **doc, const char *path, bool with_stats, kd_err *err)
         return kd_fail_memory(err, path);
     }
     const size_t n = kd_in_peek(in, &bytes, 64);
-    if ((kd_torch_knows(bytes, n) ? describe_torch : describe_frames)(o, in, with_stats, err))
+    int (*const describe)(json_t *, kd_in *, bool, kd_err *) =
+        kd_torch_knows(bytes, n) ? describe_torch : kd_unetcu_knows(bytes, n) ? describe_unetcu : describe_frames;
+    if (describe(o, in, with_stats, err))
         json_decref(o);
     else
         *doc = o;
