@@ -61,6 +61,33 @@ kd_sampler_opts kd_sampler_defaults(void)
                               .accept_safety = 0.81, .max_calls = 10000 };
 }
 
+// Whether `name` is a word of the list.
+static bool uses(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *s = list; (s = strstr(s, name)); s += n)
+        if ((s == list || s[-1] == ' ') && (!s[n] || s[n] == ' ')) return true;
+    return false;
+}
+
+char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room)
+{
+    const double order = o->order ? (double)o->order : s->run == kd_dpm_adaptive ? 3 : 4;
+    const struct { const char *name; double v; } numbers[] = {
+        { "order", order }, { "rtol", o->rtol }, { "atol", o->atol }, { "h_init", o->h_init }, { "pcoeff", o->pcoeff },
+        { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", o->eta }, { "s_churn",
+                                                                                                                      o->s_churn },
+        { "s_tmin", o->s_tmin }, { "s_tmax", o->s_tmax }, { "s_noise", o->s_noise }, { "r", o->r } };
+    size_t at = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (uses(s->options, numbers[i].name) && at < room)
+            at += (size_t)snprintf(buf + at, room - at, "%s%s=%.9g", at ? " " : "", numbers[i].name, numbers[i].v);
+    if (uses(s->options, "solver") && at < room) at += (size_t)snprintf(buf + at, room - at, " solver=%s", o->solver);
+    if (uses(s->options, "error_norm") && at < room) snprintf(buf + at, room - at, " error_norm=%s", o->batch_norm ? "batch" : "image");
+    return buf;
+}
+
 // Vectors ----------------------------------------------------------------------------------------------------------
 
 int kd_run_buffer(kd_sampler_run *r, float **v, kd_err *err)

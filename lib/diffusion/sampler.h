@@ -4,6 +4,7 @@
 #define KD_SAMPLER_H
 #include "base/err.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { KD_LMS_MAX_ORDER = 8 };
@@ -39,6 +40,9 @@ const kd_sampler *kd_sampler_list(int *n);
 bool kd_sampler_ends_above_zero(const kd_sampler *s);
 /// Denoiser calls that an image takes; 0 if only the run shows it (dpm_adaptive).
 int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps);
+
+/// The options that it uses, as "eta=1 s_noise=1" (at most 255 bytes); returns buf.
+char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room);
 
 /// One call for n images. image [n]: their places 0, 1, ... in the run, rising (not all of them: with dpm_adaptive some are
 /// ready before others); sigma [n]: their noise levels. x, out: [n, size].

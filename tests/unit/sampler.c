@@ -3,6 +3,7 @@
 #include "diffusion/sampler.h"
 #include "diffusion/sigmas.h"
 #include "tests/support/golden.h"
+#include "tests/support/sampling.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,21 +52,6 @@ static int bank(void *arg, int64_t request, double from, double to, int64_t firs
 
 // Golden runs ------------------------------------------------------------------------------------------------------
 
-static kd_sampler_opts options_of(json_t *kwargs)
-{
-    kd_sampler_opts o = kd_sampler_defaults();
-    struct { const char *name; double *to; } number[] = { { "eta", &o.eta }, { "s_churn", &o.s_churn }, { "s_tmin", &o.s_tmin },
-                                                          { "s_tmax", &o.s_tmax }, { "s_noise", &o.s_noise }, { "r", &o.r },
-                                                          { "rtol", &o.rtol }, { "atol", &o.atol }, { "h_init", &o.h_init },
-                                                          { "pcoeff", &o.pcoeff }, { "icoeff", &o.icoeff }, { "dcoeff", &o.dcoeff },
-                                                          { "accept_safety", &o.accept_safety } };
-    for (size_t k = 0; k < sizeof number / sizeof *number; k++)
-        if (json_object_get(kwargs, number[k].name)) *number[k].to = json_number_value(json_object_get(kwargs, number[k].name));
-    if (json_object_get(kwargs, "order")) o.order = json_integer_value(json_object_get(kwargs, "order"));
-    if (json_object_get(kwargs, "solver_type")) o.solver = json_string_value(json_object_get(kwargs, "solver_type"));
-    return o;
-}
-
 // name: "gauss.k10_80.euler.churn": denoiser, schedule, run
 static void golden_run(const kd_frame *f, const char *name, json_t *run, const kd_sampler *s)
 {
@@ -79,7 +65,7 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
     double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
     denoiser d = { .mu = mu, .mix = !strcmp(who, "mix") };
-    const kd_sampler_opts o = options_of(json_object_get(run, "kwargs"));
+    const kd_sampler_opts o = golden_sampler_opts(json_object_get(run, "kwargs"));
     const kd_noise from = { bank, noise };
     const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .arg = &d };
     kd_err err = { 0 };
@@ -127,7 +113,7 @@ static void dpm_run(const kd_frame *f, const char *name, json_t *run)
     float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
     double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
     denoiser d = { .mu = mu, .mix = !strncmp(name, "mix", 3) };
-    kd_sampler_opts o = options_of(kwargs);
+    kd_sampler_opts o = golden_sampler_opts(kwargs);
     if (!json_object_get(kwargs, "eta")) o.eta = 0;
     o.batch_norm = true;
     const kd_noise from = { bank, noise };
@@ -390,7 +376,8 @@ static void test_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_schedule_errors),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_schedule_errors),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
         cmocka_unit_test(test_constant), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
         cmocka_unit_test(test_bad_options) };
