@@ -117,7 +117,8 @@ int kd_params_of(kd_params **out, const kd_config *c, kd_err *err)
 {
     kd_params *ps = kd_alloc(sizeof *ps);
     *out = NULL;
-    int code = ps ? (c->type == KD_MODEL_TOY_MIXTURE ? kd_toy_params : declare_all)(ps, c, err) : kd_fail_memory(err, "a model's parameters");
+    int code = ps ? (c->type == KD_MODEL_TOY_MIXTURE ? kd_toy_params : declare_all)(ps, c, err)
+                  : kd_fail_memory(err, "a model's parameters");
     if (!code)
         code = sort(ps, modules_of(c), err);
     if (code) {

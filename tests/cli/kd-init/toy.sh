@@ -1,5 +1,6 @@
 # A mixture of Gaussians as a model: its config; the same bytes again when read; mistakes.
-printf '%s' '{"weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"std":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"mean":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}}' >h
+pair() { printf '"%s":{"dtype":"F32","shape":[2],"data_offsets":[%d,%d]}' "$1" "$2" $(($2 + 8)); }
+printf '{%s,%s,%s}' "$(pair weight 0)" "$(pair std 8)" "$(pair mean 16)" >h
 frame() { printf "\\x$(printf %02x "$(wc -c <h)")\0\0\0\0\0\0\0"; cat h; printf "$1"; }
 frame '\0\0\x80\x3f\0\0\0\x40\0\0\0\x3f\0\0\x80\x3f\0\0\0\0\0\0\x80\xbf' >mix.st       # 1 2, 0.5 1, 0 -1
 frame '\0\0\x80\x3f\0\0\0\x40\0\0\0\x3f\0\0\0\0\0\0\0\0\0\0\x80\xbf' >zero.st

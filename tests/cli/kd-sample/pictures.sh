@@ -43,7 +43,6 @@ cmp -l <(data back.st | head -c 1568) <(data p.st | head -c 1568) | awk '
 model=$GOLDEN/v2_neighborhood_k7.weights.safetensors
 sample -n 3 --steps 4 -b 2 --trajectory -o t.st; shape t.st
 sample -n 3 --steps 4 -o s.st
-for k in 0 1 2; do
-    cmp <(data t.st | tail -c +$((1 + 784 * (4 * k + 3))) | head -c 784) <(data s.st | tail -c +$((1 + 784 * k)) | head -c 784) && echo "$k ends"
-done
+image() { data "$1" | tail -c +$((1 + 784 * $2)) | head -c 784; }
+for k in 0 1 2; do cmp <(image t.st $((4 * k + 3))) <(image s.st $k) && echo "$k ends"; done
 sample -n 3 --steps 7 --sampler dpm_fast --trajectory -o t.st; shape t.st
