@@ -171,8 +171,8 @@ static int choose(kd_unetcu_arch *a, const char *file, int64_t count, kd_err *er
         return 0;
     }
     return kd_fail(err, KD_EFORMAT, "%s: unet.cu: %" PRId64 " parameters: %s of up to %d levels and %d blocks with %" PRId64
-                   " channels has as many; its own has %" PRId64, file, count, n ? "more than one network" : "no network", KD_UNETCU_LEVELS, BLOCKS_MAX,
-                   a->model_channels, count_of(&own));
+                   " channels has as many; its own has %" PRId64, file, count, n ? "more than one network" : "no network",
+                   KD_UNETCU_LEVELS, BLOCKS_MAX, a->model_channels, count_of(&own));
 }
 
 // The file -------------------------------------------------------------------------------------------------------
