@@ -71,7 +71,7 @@ bench: $(B)/bench              ; $(B)/bench
 # make fuzz FUZZ=picture SECONDS=600. What it finds goes to build-fuzz/found/; a mended case moves to tests/fuzz/corpus/.
 SECONDS ?= 60
 fuzz:
-	$(MAKE) B=build-fuzz CC=clang OPT=-O1 SANITIZE=-fsanitize=fuzzer-no-link,address,undefined $(FUZZ:%=build-fuzz/fuzz/%)
+	$(MAKE) B=build-fuzz CC=clang OPT=-O1 KFLAGS=-O1 SANITIZE=-fsanitize=fuzzer-no-link,address,undefined $(FUZZ:%=build-fuzz/fuzz/%)
 	for f in $(FUZZ); do mkdir -p build-fuzz/found build-fuzz/corpus/$$f && build-fuzz/fuzz/$$f -max_total_time=$(SECONDS) \
 	    -rss_limit_mb=2048 -artifact_prefix=build-fuzz/found/$$f- build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
 

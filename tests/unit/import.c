@@ -151,6 +151,82 @@ static void networks_from_their_shapes(void **state)
     guess("v2_none_mapcond", "3 classes");
 }
 
+// Networks whose weights are large: names and shapes are enough. All of what is guessed must be what the peer's config says, but for
+// what shapes cannot tell.
+static kd_frame *shapes_of(json_t *shapes)
+{
+    static float data;                                    // never looked at
+    kd_err err = {0};
+    const char *name;
+    json_t *sizes;
+    kd_frame *f = kd_frame_new();
+    json_object_foreach(shapes, name, sizes) {
+        kd_shape s = { .n = (int)json_array_size(sizes) };
+        for (int i = 0; i < s.n; i++)
+            s.d[i] = json_integer_value(json_array_get(sizes, (size_t)i));
+        assert_int_equal(kd_frame_add(f, name, KD_F32, s, &data, NULL, &err), 0);
+    }
+    return f;
+}
+
+static bool is_taken(const char *key)
+{
+    static const char *const taken[] = { "input_size", "image_size", "sigma_data", "sigma_min", "sigma_max", "skip_stages",
+                                         "num_heads", "num_head_channels", "use_new_attention_order" };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (!strcmp(key, taken[i]))
+            return true;
+    return false;
+}
+
+static void same_model(const char *name, const json_t *guessed, const json_t *want)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)guessed, key, v) {
+        if (is_taken(key) || !strcmp(key, "type"))
+            continue;
+        const json_t *w = json_object_get(want, key);
+        char *a = kd_json_python(v, 0), *b = w ? kd_json_python(w, 0) : NULL;
+        if (!b || strcmp(a, b))
+            fail_msg("%s: %s: guessed %s, it is %s", name, key, a, b ? b : "not there");
+        free(a);
+        free(b);
+    }
+}
+
+static void other_networks_from_their_shapes(void **state)
+{
+    (void)state;
+    void *text;
+    size_t n;
+    kd_err err = {0};
+    json_t *golden, *c;
+    const char *name;
+    assert_int_equal(kd_read_file("tests/golden/network_shapes.json", 1 << 20, &text, &n, &err), 0);
+    assert_int_equal(kd_json_parse(&golden, "golden", KD_EFORMAT, text, n, &err), 0);
+    json_object_foreach(golden, name, c) {
+        char *json, *said;
+        json_t *guessed;
+        kd_frame *f = shapes_of(json_object_get(c, "shapes"));
+        const int code = kd_guess_json(&json, &said, f, name, &err);
+        kd_frame_free(f);
+        if (!strcmp(name, "v1t_classes")) {               // patches of 2 x 4
+            assert_int_equal(code, KD_EUSAGE);
+            err = (kd_err){0};
+            continue;
+        }
+        if (code || kd_json_parse(&guessed, name, KD_EFORMAT, json, strlen(json), &err))
+            fail_msg("%s", err.msg);
+        same_model(name, json_object_get(guessed, "model"), json_object_get(c, "model"));
+        json_decref(guessed);
+        free(json);
+        free(said);
+    }
+    json_decref(golden);
+    free(text);
+}
+
 static void refuses(const char *name, const char *want)
 {
     kd_err err = {0};
@@ -171,13 +247,15 @@ static void what_cannot_be_guessed(void **state)
     (void)state;
     refuses("w", "its names are of no network known here; --config gives one");
     refuses("patch_in.proj.weight", "neither 1 nor 3 channels and a square patch fit");
-    refuses("input_blocks.0.0.weight", "it looks like guided-diffusion's UNet");
+    refuses("input_blocks.0.0.weight", "its blocks are not those of a guided-diffusion UNet");
+    refuses("u_net.d_blocks.0.1.main.2.weight", "neither 1 nor 3 channels and a square patch fit proj_out.weight");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(weights_average_and_moments), cmocka_unit_test(counts_and_settings),
                                         cmocka_unit_test(another_config_must_fit), cmocka_unit_test(networks_from_their_shapes),
+                                        cmocka_unit_test(other_networks_from_their_shapes),
                                         cmocka_unit_test(what_cannot_be_guessed) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,6 @@ try --from "$pth" --to checkpoint --weights ema
 try --from "$pth" --to checkpoint --dtype fp16
 try --from "$pth" --weights raw --batch 3
 try --from ema.safetensors --to checkpoint
-try --from "$GOLDEN/guided_tiny.zip.pt"
 try --from "$GOLDEN/guided_tiny.legacy.pt" --config "$GOLDEN/v2_global.config.json"
 try --from "$GOLDEN/bad/good_small.pth"
 for bad in "$GOLDEN"/bad/[!g]*.pth; do try --from "$bad"; done
