@@ -139,9 +139,8 @@ static int work(const struct args *a, kd_images_reader *in, kd_out *out, struct 
     if (!seen) return kd_fail(err, KD_EUSAGE, "no images: a PNG cannot be empty");
     kd_grid g = {0};
     const int64_t cols = a->cols || !a->rows ? a->cols : (seen + a->rows - 1) / a->rows;
-    const int64_t pad = a->pad < 0 ? 2 : a->pad;
-    int code = a->by_class ? kd_grid_by_class(&g, all->p, all->label, seen, info->h, info->w, (int)info->c, pad, a->scale, err)
-                           : kd_grid_make(&g, all->p, seen, info->h, info->w, (int)info->c, cols, pad, a->scale, err);
+    int code = a->by_class ? kd_grid_by_class(&g, all->p, all->label, seen, info->h, info->w, (int)info->c, a->pad, a->scale, err)
+                           : kd_grid_make(&g, all->p, seen, info->h, info->w, (int)info->c, cols, a->pad, a->scale, err);
     if (!code) code = write_png(out, &g, history, err);
     kd_grid_free(&g);
     return code;
@@ -151,7 +150,7 @@ static int check(const struct args *a, struct pattern *each, kd_err *err)
 {
     if (a->by_class && (a->cols || a->rows)) return kd_fail(err, KD_EUSAGE, "--by-class decides the rows and columns itself");
     if (!a->each) return 0;
-    const char *useless = a->cols ? "--cols" : a->rows ? "--rows" : a->by_class ? "--by-class" : a->pad >= 0 ? "--pad"
+    const char *useless = a->cols ? "--cols" : a->rows ? "--rows" : a->by_class ? "--by-class" : kd_given(&a->common, &a->pad) ? "--pad"
                         : strcmp(a->common.out, "-") ? "-o" : NULL;
     if (useless) return kd_fail(err, KD_EUSAGE, "%s has no use with --each", useless);
     return parse_pattern(a->each, each, err);
@@ -167,7 +166,7 @@ static int add_history(kd_str *s, const kd_images_info *info, const char *line, 
 
 int main(int argc, char **argv)
 {
-    struct args a = { .input = "-", .quantize = "round", .pad = -1, .scale = 1 };
+    struct args a = { .input = "-", .quantize = "round", .pad = 2, .scale = 1 };
     struct pattern each = {0};
     struct images all = {0};
     kd_images_reader *in = NULL;

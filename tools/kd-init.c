@@ -19,17 +19,20 @@ struct args {
 
 static bool is(const char *option, const char *value) { return option && !strcmp(option, value); }
 
+static bool has_seed(const struct args *a) { return kd_given(&a->common, &a->seed); }
+static bool has_batch(const struct args *a) { return kd_given(&a->common, &a->batch); }
+
 static int check(const struct args *a, kd_err *err)
 {
     if (a->shape && !a->toy)
         return kd_fail(err, KD_EUSAGE, "--shape: only with --toy");
-    if (a->toy && (a->config || a->from || a->seed || a->weights || a->override || a->to || a->batch))
+    if (a->toy && (a->config || a->from || has_seed(a) || a->weights || a->override || a->to || has_batch(a)))
         return kd_fail(err, KD_EUSAGE, "--toy: only with --shape and --dtype");
     if (!a->toy && !a->config == !a->from)
         return kd_fail(err, KD_EUSAGE, "expected CONFIG or --from FILE, %s", a->config ? "got both" : "got neither");
     if (!a->from && (a->weights || a->override || is(a->to, "checkpoint")))
         return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->weights ? "--weights" : a->override ? "--config" : "--to checkpoint");
-    if (!a->from && a->batch)
+    if (!a->from && has_batch(a))
         return kd_fail(err, KD_EUSAGE, "--batch: only with --from");
     if (is(a->to, "checkpoint") && (a->weights || a->dtype))
         return kd_fail(err, KD_EUSAGE, "%s: not with --to checkpoint, which has both weights, in fp32",
@@ -118,7 +121,7 @@ static bool wants_checkpoint(const struct args *a, const kd_import *i)
 
 static int import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
 {
-    const kd_import_run run = { .seed = a->seed, .batch = a->batch ? a->batch : 64 };
+    const kd_import_run run = { .seed = a->seed, .batch = a->batch };
     char *said = NULL;
     if (!kd_import_trains(i)) {
         kd_config_free(config);
@@ -134,10 +137,10 @@ static int import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config
 static int import_model(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
 {
     kd_model *m;
-    if (a->seed || a->batch) {
+    if (has_seed(a) || has_batch(a)) {
         kd_config_free(config);
         return kd_fail(err, KD_EUSAGE, "%s: only where a training checkpoint becomes one: a model draws nothing",
-                       a->seed ? "--seed" : "--batch");
+                       has_seed(a) ? "--seed" : "--batch");
     }
     KD_TRY(kd_import_model(&m, i, config, err));
     frame_of(f, m, a, err);
@@ -181,7 +184,7 @@ static int save(const kd_frame *f, const struct args *a, kd_err *err)
 
 int main(int argc, char **argv)
 {
-    struct args a = {0};
+    struct args a = { .batch = 64 };
     kd_err err = {0};
     kd_frame *f = NULL;
     if (parse(&a, argc, argv, &err))

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 struct args { kd_session_opts s; kd_loop l; int64_t data_mem; bool profile; kd_common common; };
-static const uint64_t no_seed = UINT64_MAX;
 
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
@@ -46,8 +45,8 @@ static int check(struct args *a, kd_err *err)
 {
     if (a->s.force && a->s.resume) return kd_fail(err, KD_EUSAGE, "--force starts anew, --resume goes on: give one of them");
     if (a->s.reset_ema && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--reset-ema needs --resume");
-    a->s.has_seed = a->s.seed != no_seed;
-    a->s.data_mem = a->data_mem >= 0 ? a->data_mem << 20 : kd_memory_total() / 4;
+    a->s.has_seed = kd_given(&a->common, &a->s.seed);
+    a->s.data_mem = kd_given(&a->common, &a->data_mem) ? a->data_mem << 20 : kd_memory_total() / 4;
     a->l.name = a->s.name;
     a->l.log = a->s.log;
     a->l.terminal = kd_talk_is_terminal();
@@ -101,8 +100,8 @@ static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
 int main(int argc, char **argv)
 {
     struct args a = {
-        .s = { .name = "model", .batch = -1, .accum = -1, .clip = -1, .seed = no_seed, .say = kd_say },
-        .l = { .save_every = 1000, .demo_n = 64, .log_every = 25, .say = kd_say, .status = kd_status }, .data_mem = -1 };
+        .s = { .name = "model", .batch = -1, .accum = -1, .clip = -1, .say = kd_say },
+        .l = { .save_every = 1000, .demo_n = 64, .log_every = 25, .say = kd_say, .status = kd_status } };
     kd_session s = {0};
     kd_backend *be = NULL;
     kd_err err = {0};

@@ -101,6 +101,7 @@ typedef struct parser {
     int words;                  // words found so far: moved to argv[1 .. words], where kd_args points
     bool only_words;            // after --
     bool version, complete, help;
+    kd_common *common;
     kd_err *err;
 } parser;
 
@@ -119,6 +120,24 @@ static int fail_unknown(parser *p, const char *given, int n)
                    near ? near : "", near ? "?)" : "");
 }
 
+static int note_given(kd_common *c, const void *to, kd_err *err)
+{
+    const void **more = kd_realloc(c->given, (size_t)(c->n_given + 1) * sizeof *more);
+    if (!more)
+        return kd_fail_memory(err, "options");
+    c->given = more;
+    c->given[c->n_given++] = to;
+    return 0;
+}
+
+bool kd_given(const kd_common *common, const void *to)
+{
+    for (int i = 0; i < common->n_given; i++)
+        if (common->given[i] == to)
+            return true;
+    return false;
+}
+
 // Gives an option its value: what stands behind `=` or the letter, else the next word.
 static int take(parser *p, const kd_opt *o, const char *name, const char *joined)
 {
@@ -126,10 +145,11 @@ static int take(parser *p, const kd_opt *o, const char *name, const char *joined
         if (joined)
             return kd_fail(p->err, KD_EUSAGE, "%s takes no value, got '%s'", name, joined);
         *(bool *)o->to = true;
-        return 0;
+        return note_given(p->common, o->to, p->err);
     }
     if (!joined && p->at + 1 >= p->argc)
         return kd_fail(p->err, KD_EUSAGE, "%s needs a value", name);
+    KD_TRY(note_given(p->common, o->to, p->err));
     return take_value(o, name, joined ? joined : p->argv[++p->at], p->err);
 }
 
@@ -261,7 +281,7 @@ static int join_tables(kd_opt **joined, const kd_opt *own, const kd_opt *shared,
 int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int with, int argc, char **argv,
                  kd_common *common, kd_err *err)
 {
-    parser p = { .argc = argc, .argv = argv, .err = err };
+    parser p = { .argc = argc, .argv = argv, .common = common, .err = err };
     *common = (kd_common){ .out = "-", .device = "auto" };
     enum { OUT = 0, THREADS, DEVICE, ALWAYS };
     const kd_opt all[] = {
@@ -309,7 +329,10 @@ int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int 
 void kd_cli_free(kd_common *common)
 {
     free(common->history);
+    free(common->given);
     common->history = NULL;
+    common->given = NULL;
+    common->n_given = 0;
 }
 
 int kd_tool_exit(const char *tool, const kd_err *err)

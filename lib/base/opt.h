@@ -39,6 +39,7 @@ typedef struct kd_common {
     int64_t threads;         // --threads; 0: all cores (then $OMP_NUM_THREADS)
     const char *device;      // --device auto|cpu|cuda[:N]|cusim
     char *history;           // "kd-sample -n 4 model.safetensors", arguments quoted for a shell; owned. NULL with --no-history
+    const void **given; int n_given;   // for kd_given; owned
 } kd_common;
 
 enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which common options the tool has beside -q, --no-history
@@ -54,6 +55,9 @@ enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which co
 int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int with, int argc, char **argv,
                  kd_common *common, kd_err *err);
 void kd_cli_free(kd_common *common);
+
+/// Was an option given that is stored there (an entry's `to`)? So that no value has to mean "not given".
+bool kd_given(const kd_common *common, const void *to);
 
 /// Prints "TOOL: message" on stderr if there is an error (quietly for KD_EPIPE) and returns the exit status.
 int kd_tool_exit(const char *tool, const kd_err *err);

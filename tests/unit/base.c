@@ -90,6 +90,13 @@ static void options_parse(void **state)
     assert_int_equal(parse(&err, "t --no-history w --out f"), 0);
     assert_null(o.common.history);
     assert_string_equal(o.common.out, "f");
+    assert_true(!kd_given(&o.common, &o.seed) && !kd_given(&o.common, &o.n) && !kd_given(&o.common, &o.flag));
+    kd_cli_free(&o.common);
+    assert_int_equal(parse(&err, "t w --seed 0 -fn 7"), 0);              // what it was before is given all the same
+    assert_true(kd_given(&o.common, &o.seed) && kd_given(&o.common, &o.n) && kd_given(&o.common, &o.flag));
+    assert_true(!kd_given(&o.common, &o.x) && !kd_given(&o.common, &o.s));
+    kd_cli_free(&o.common);
+    assert_false(kd_given(&o.common, &o.seed));
 }
 
 static int parse_freed(kd_err *err, const char *line)

@@ -7,6 +7,7 @@ try "$config" --from "$model"
 try "$config" --weights raw
 try "$config" --config "$config"
 try --from "$model" --seed 3
+try --from "$model" --seed 0
 try --from "$model" --batch 3
 try "$config" --batch 3
 try "$config" --to checkpoint
