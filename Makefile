@@ -42,9 +42,10 @@ tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuz
 
 # One rule a kind of file ------------------------------------------------------------------------------------------
 
-$(B)/%.c.o: %.c                ; @mkdir -p $(@D) && $(CC) $(FLAGS) -c -o $@ $<
+# Objects depend on the flags, which are in here.
+$(B)/%.c.o: %.c Makefile       ; @mkdir -p $(@D) && $(CC) $(FLAGS) -c -o $@ $<
 define isa_rule
-$(B)/$(1)/%.c.o: %.c           ; @mkdir -p $$(@D) && $$(CC) $$(FLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) -DKD_ISA=$(1) -DKD_ISA_$(1) -c -o $$@ $$<
+$(B)/$(1)/%.c.o: %.c Makefile  ; @mkdir -p $$(@D) && $$(CC) $$(FLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) -DKD_ISA=$(1) -DKD_ISA_$(1) -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(B)/libkd.a: $(OBJ)           ; @mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
