@@ -51,7 +51,7 @@ static void cut(conv *c)
 static int64_t packed_floats(const conv *c) { return c->panels * NR * c->kh * run_of(c); }
 static int64_t image_floats(const conv *c) { return padded_rows(c) * padded_cols(c) * c->ci; }
 static int64_t block_pixels(const conv *c) { return c->block_images * c->block_rows * c->cols; }
-static int64_t thread_floats(const conv *c) { return c->block_images * image_floats(c) + block_pixels(c) * NR; }
+static int64_t thread_floats(const conv *c) { return c->block_images * image_floats(c) + block_pixels(c) * (NR + 2); }
 
 // Panel p of the weights: [kh][kw][ci][NR]. By a few channels at a time, so that what is written stays in the L1 cache.
 static void pack(void *arg, int64_t p, int thread)
@@ -84,30 +84,27 @@ static void copy_row(const conv *c, float *to, int64_t image, int64_t y)
     memset(to + end * c->ci, 0, (size_t)((cols - end) * c->ci) * sizeof *to);
 }
 
-// t += (or =) a row of pixels times a part of the weights, in tiles as even as can be.
-static void row_product(const conv *c, bool add, const float *a, const float *b, int64_t k, float *t)
+// Where each pixel of the block begins in its padded rows.
+static void place_pixels(const conv *c, int64_t *at, int64_t images, int64_t rows)
 {
-    const int64_t tiles = ceil_div(c->cols, MR), step = c->stride * c->ci;
-    for (int64_t i = 0, at = 0; i < tiles; i++) {
-        const int64_t mr = c->cols / tiles + (i < c->cols % tiles);
-        (add ? gemm_tile_rows_add : gemm_tile_rows)((int)mr, k, a + at * step, step, b, t + at * NR, NR);
-        at += mr;
-    }
+    for (int64_t i = 0; i < images; i++)
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t x = 0; x < c->cols; x++)
+                *at++ = i * image_floats(c) + (row * padded_cols(c) + x) * c->stride * c->ci;
 }
 
-// t [images, rows, cols, NR] = the block's product with one panel.
-static void block_product(const conv *c, const float *padded, const float *panel, int64_t images, int64_t rows, float *t)
+// t [pixels, NR] = the block's product with one panel.
+static void block_product(const conv *c, const float *padded, const int64_t *at, int64_t pixels, const float *panel, float *t)
 {
     const int64_t run = run_of(c), parts = ceil_div(run, PART), line = padded_cols(c) * c->ci;
     if (!c->kh || !c->kw)
-        memset(t, 0, (size_t)(images * rows * c->cols * NR) * sizeof *t);
+        memset(t, 0, (size_t)(pixels * NR) * sizeof *t);
     for (int64_t r = 0; r < c->kh; r++)
         for (int64_t part = 0; part < parts; part++) {
             const int64_t k0 = run * part / parts, k = run * (part + 1) / parts - k0;
-            for (int64_t i = 0; i < images; i++)
-                for (int64_t row = 0; row < rows; row++)
-                    row_product(c, r + part > 0, padded + i * image_floats(c) + (row * c->stride + r) * line + k0,
-                                panel + (r * run + k0) * NR, k, t + (i * rows + row) * c->cols * NR);
+            for (int64_t p = 0; p < pixels; p += MR)
+                (r + part > 0 ? gemm_tile_list_add : gemm_tile_list)((int)least(MR, pixels - p), k, padded + r * line + k0, at + p,
+                                                                     panel + (r * run + k0) * NR, t + p * NR, NR);
         }
 }
 
@@ -137,11 +134,13 @@ static void block(void *arg, int64_t tile, int thread)
     const int64_t image = number / c->blocks_down * c->block_images, row = number % c->blocks_down * c->block_rows;
     const int64_t images = least(c->block_images, c->n - image), rows = least(c->block_rows, c->rows - row);
     float *const padded = c->scratch + thread * thread_floats(c), *const t = padded + c->block_images * image_floats(c);
+    int64_t *const at = (int64_t *)(void *)(t + block_pixels(c) * NR);
     for (int64_t i = 0; i < images; i++)
         for (int64_t y = 0; y < (rows - 1) * c->stride + c->kh; y++)
             copy_row(c, padded + i * image_floats(c) + y * padded_cols(c) * c->ci, image + i, row * c->stride + y - c->top);
+    place_pixels(c, at, images, rows);
     for (int64_t p = p0; p < p1; p++) {
-        block_product(c, padded, c->packed + p * NR * c->kh * run_of(c), images, rows, t);
+        block_product(c, padded, at, images * rows * c->cols, c->packed + p * NR * c->kh * run_of(c), t);
         finish(c, t, image, row, images, rows, p);
     }
 }

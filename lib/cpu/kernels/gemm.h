@@ -30,6 +30,11 @@ void KD_ISA_NAME(gemm_tile_rows)(int mr, int64_t k, const float *a, int64_t stri
 void KD_ISA_NAME(gemm_tile_rows_add)(int mr, int64_t k, const float *a, int64_t stride, const float *b, float *c, int64_t ldc);
 void KD_ISA_NAME(gemm_tile_cols)(int mr, int64_t k, const float *a, int64_t stride, const float *b, float *c, int64_t ldc);
 void KD_ISA_NAME(gemm_tile_cols_add)(int mr, int64_t k, const float *a, int64_t stride, const float *b, float *c, int64_t ldc);
+/// The same for rows that lie anywhere: row i of A begins at a + at[i].
+void KD_ISA_NAME(gemm_tile_list)(int mr, int64_t k, const float *a, const int64_t *at, const float *b, float *c, int64_t ldc);
+void KD_ISA_NAME(gemm_tile_list_add)(int mr, int64_t k, const float *a, const int64_t *at, const float *b, float *c, int64_t ldc);
+#define gemm_tile_list KD_ISA_NAME(gemm_tile_list)
+#define gemm_tile_list_add KD_ISA_NAME(gemm_tile_list_add)
 #define gemm_tile_rows KD_ISA_NAME(gemm_tile_rows)
 #define gemm_tile_rows_add KD_ISA_NAME(gemm_tile_rows_add)
 #define gemm_tile_cols KD_ISA_NAME(gemm_tile_cols)
