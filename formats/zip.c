@@ -281,6 +281,8 @@ static bool inflate_all(const kd_zip_member *m, uint8_t *to)
     return code == Z_STREAM_END && in == m->n_packed && out == m->size;
 }
 
+const kd_zip_member *kd_zip_at(const kd_zip *z, size_t i) { return i < z->n_members ? &z->m[i] : NULL; }
+
 int kd_zip_read(const kd_zip *z, const kd_zip_member *m, const uint8_t **bytes, void **block, kd_err *err)
 {
     *block = NULL;

@@ -29,6 +29,9 @@ void kd_zip_close(kd_zip *z);
 /// The member of a name (without the folder), or NULL.
 const kd_zip_member *kd_zip_find(const kd_zip *z, const char *name);
 
+/// Member i in the order of their names, or NULL past the last.
+const kd_zip_member *kd_zip_at(const kd_zip *z, size_t i);
+
 /// The bytes of a member, checked against its CRC-32.
 /// bytes   inside the archive if it is stored; else in *block, which is the caller's to kd_free (NULL if stored). A deflated
 ///         member that claims more than deflate can make of its bytes is refused before memory is taken for it.

@@ -11,16 +11,22 @@ struct args {
     const char *reference, *samples, *metrics, *write_ref;
     bool json, keep;
     kd_score_options score;
+    kd_set_source source;
     kd_common common;
 };
 
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     kd_score_options *s = &a->score;
+    kd_extract_options *e = &a->source.options;
+    const char *resize = "clean";
     const kd_opt opts[] = {
-        KD_OPT_ARG("REFERENCE", &a->reference, 0, "what samples are compared with: statistics, features, FILE:NAME"),
+        KD_OPT_ARG("REFERENCE", &a->reference, 0, "what samples are compared with: images, statistics, features, npz, FILE:NAME"),
         KD_OPT_ARG("SAMPLES", &a->samples, 0, "the same (default: stdin)"),
         KD_OPT_STR('m', "metrics", &a->metrics, "LIST", "some of " KD_SCORE_NAMES " (default fid,kid)"),
+        KD_OPT_STR('f', "features", &e->features, "FILE", "weights of the network for images, or random (default: in $KD_HOME)"),
+        KD_OPT_CHOICE(0, "resize", &resize, "clean|torch", "how images get the network's size: as clean-fid or k-diffusion (default clean)"),
+        KD_OPT_INT('b', "batch", &e->batch, 1, 4096, "images a run of the network; changes memory only (default 8)"),
         KD_OPT_FLAG(0, "json", &a->json, "one JSON object instead of text"),
         KD_OPT_STR(0, "write-ref", &a->write_ref, "FILE", "write the statistics of the one set given, compare nothing"),
         KD_OPT_FLAG(0, "keep-features", &a->keep, "--write-ref writes the feature vectors, for kid and the like"),
@@ -35,9 +41,11 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_NUM(0, "ridge", &s->ridge, 0, 1, "added to variances; k-diffusion adds 1e-8 (default 0)"),
         KD_OPT_U64(0, "seed", &s->seed, "chooses subsets and resamplings"),
         KD_OPT_END };
-    KD_TRY(kd_cli_parse("kd-fid", "compare a set of images with a reference: FID, KID and others", opts, KD_WITH_OUT | KD_WITH_THREADS,
-                        argc, argv, &a->common, err));
+    KD_TRY(kd_cli_parse("kd-fid", "compare a set of images with a reference: FID, KID and others", opts,
+                        KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
     if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
+    e->resize = strcmp(resize, "torch") ? KD_RESIZE_CLEAN : KD_RESIZE_TORCH;
+    e->device = a->common.device;
     if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
     if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);
     if (!a->write_ref && !a->reference) return kd_fail(err, KD_EUSAGE, "expected a reference");
@@ -48,12 +56,16 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
     return 0;
 }
 
-static int write_reference(const struct args *a, kd_err *err)
+static void progress(int64_t images) { kd_status("%lld images", (long long)images); }
+
+static int write_reference(struct args *a, kd_err *err)
 {
     kd_set *set = NULL;
     kd_out *out = NULL;
     int code = kd_out_open(&out, a->write_ref, true, err);
-    if (!code) code = kd_set_open(&set, a->reference, err);
+    kd_extract_options *e = &a->source.options;
+    e->spatial = true, e->keep = a->keep;
+    if (!code) code = kd_set_open(&set, a->reference, &a->source, err);
     if (!code && a->keep && !set->feature.x) code = kd_fail(err, KD_EUSAGE, "%s: has no feature vectors to keep", set->name);
     if (!code) code = kd_set_write(out, set, a->keep, a->common.history, err);
     if (!code) code = kd_out_commit(out, err);
@@ -74,15 +86,26 @@ static int tell(kd_str *to, const struct args *a, const kd_scores *s, const kd_s
     return code;
 }
 
-static int compare(const struct args *a, kd_err *err)
+// What is computed of images beside moments: what the metrics take.
+static void want(kd_extract_options *e, const kd_score_options *s)
+{
+    const unsigned m = s->metrics;
+    e->keep = !m || s->bootstrap || (m & ~(KD_SCORE_FID | KD_SCORE_SFID | KD_SCORE_IS));
+    e->spatial = m & KD_SCORE_SFID;
+    e->logits = m & KD_SCORE_IS;
+}
+
+static int compare(struct args *a, kd_err *err)
 {
     kd_set *reference = NULL, *samples = NULL;
     kd_scores s;
     kd_str text = {0};
     kd_out *out = NULL;
     int code = kd_out_open(&out, a->common.out, false, err);
-    if (!code) code = kd_set_open(&reference, a->reference, err);
-    if (!code) code = kd_set_open(&samples, a->samples, err);
+    want(&a->source.options, &a->score);
+    if (!code) code = kd_set_open(&reference, a->reference, &a->source, err);
+    if (!code) code = kd_set_open(&samples, a->samples, &a->source, err);
+    kd_status_clear();
     if (!code) code = kd_scores_of(&s, reference, samples, &a->score, err);
     if (!code) code = tell(&text, a, &s, reference, samples, err);
     if (!code) code = kd_out_write(out, text.p, text.n, err);
@@ -95,7 +118,8 @@ static int compare(const struct args *a, kd_err *err)
 
 int main(int argc, char **argv)
 {
-    struct args a = { .score = { .kid_subsets = 100, .kid_size = 1000, .kid_part = 5000, .neighbours = 5, .splits = 10, .points = 15 } };
+    struct args a = { .score = { .kid_subsets = 100, .kid_size = 1000, .kid_part = 5000, .neighbours = 5, .splits = 10, .points = 15 },
+                      .source = { .options = { .batch = 8 }, .progress = progress } };
     kd_err err = {0};
     if (!parse(&a, argc, argv, &err)) {
         kd_talk_init("kd-fid", a.common.quiet);
@@ -103,6 +127,7 @@ int main(int argc, char **argv)
         if (a.write_ref) write_reference(&a, &err);
         else compare(&a, &err);
     }
+    kd_set_source_close(&a.source);
     kd_cli_free(&a.common);
     return kd_tool_exit("kd-fid", &err);
 }

@@ -59,11 +59,11 @@ static int moments(kd_set *s, kd_gauss *g, int first, kd_moments *m, int64_t d, 
     return kd_moments_get(m, s->memory->moments[first], s->memory->moments[first + 1], err);
 }
 
-static int rows(kd_rows *r, kd_spool *spool, int64_t n, int64_t d, kd_err *err)
+static int rows(kd_matrix *r, kd_spool *spool, int64_t n, int64_t d, kd_err *err)
 {
     const void *bytes;
     KD_TRY(kd_spool_map(spool, &bytes, err));
-    *r = (kd_rows){ bytes, n, d, NULL };
+    *r = (kd_matrix){ bytes, n, d, NULL };
     return 0;
 }
 

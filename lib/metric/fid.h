@@ -23,14 +23,14 @@ int kd_fid_of(kd_fid *f, const kd_gauss *a, const kd_gauss *b, double ridge, kd_
 /// Spread of FID: standard deviation over `times` resamplings, with replacement, of the rows of both sets (only of those that are
 /// given: a side known by its moments alone, rows NULL, is kept as it is). Row k of resampling t is a function of (seed, t, k).
 /// Resampling raises FID itself, so *mean is for information; the deviation is what one wants.
-int kd_fid_bootstrap(double *mean, double *deviation, const kd_gauss *a, const kd_rows *rows_a, const kd_gauss *b,
-                     const kd_rows *rows_b, int64_t times, uint64_t seed, kd_err *err);
+int kd_fid_bootstrap(double *mean, double *deviation, const kd_gauss *a, const kd_matrix *rows_a, const kd_gauss *b,
+                     const kd_matrix *rows_b, int64_t times, uint64_t seed, kd_err *err);
 
 /// FID of infinitely many samples: FID(a, subsets of b) for `points` sizes from min(5000, n / 2) to n, fitted as
 /// value + slope / n. The reference's own n is not extrapolated, as in the paper. points >= 2
 /// errors      KD_EUSAGE for fewer than 20 rows
 /// source      Chong & Forsyth 2020, arXiv:1911.07023
-int kd_fid_infinite(double *value, double *slope, const kd_gauss *a, const kd_rows *rows_b, int64_t points, uint64_t seed,
+int kd_fid_infinite(double *value, double *slope, const kd_gauss *a, const kd_matrix *rows_b, int64_t points, uint64_t seed,
                     kd_err *err);
 
 #endif

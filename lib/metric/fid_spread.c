@@ -9,7 +9,7 @@
 /// Room for the moments of one resampling.
 struct resampled { double *mu, *cov; int64_t *at; };
 
-static int resampled_new(struct resampled *r, const kd_rows *rows, kd_err *err)
+static int resampled_new(struct resampled *r, const kd_matrix *rows, kd_err *err)
 {
     const size_t d = (size_t)rows->d;
     r->mu = kd_alloc(d * sizeof(double));
@@ -20,17 +20,17 @@ static int resampled_new(struct resampled *r, const kd_rows *rows, kd_err *err)
 
 static void resampled_free(struct resampled *r) { kd_free(r->mu), kd_free(r->cov), kd_free(r->at); }
 
-static int64_t place(const kd_rows *rows, int64_t i) { return rows->at ? rows->at[i] : i; }
+static int64_t place(const kd_matrix *rows, int64_t i) { return rows->at ? rows->at[i] : i; }
 
 // n rows of r->at into moments.
-static int moments(kd_gauss *g, struct resampled *r, const kd_rows *rows, int64_t n, kd_err *err)
+static int moments(kd_gauss *g, struct resampled *r, const kd_matrix *rows, int64_t n, kd_err *err)
 {
-    KD_TRY(kd_moments_of(&(kd_rows){ rows->x, n, rows->d, r->at }, r->mu, r->cov, err));
+    KD_TRY(kd_moments_of(&(kd_matrix){ rows->x, n, rows->d, r->at }, r->mu, r->cov, err));
     *g = (kd_gauss){ n, rows->d, r->mu, r->cov };
     return 0;
 }
 
-static int resample(kd_gauss *g, struct resampled *r, const kd_rows *rows, uint64_t seed, int side, int64_t time, kd_err *err)
+static int resample(kd_gauss *g, struct resampled *r, const kd_matrix *rows, uint64_t seed, int side, int64_t time, kd_err *err)
 {
     const kd_rng rng = kd_rng_of(seed, KD_RNG_METRIC, (uint32_t)side, (uint64_t)time, 0);
     for (int64_t i = 0; i < rows->n; i++) {
@@ -41,7 +41,7 @@ static int resample(kd_gauss *g, struct resampled *r, const kd_rows *rows, uint6
 }
 
 // One resampling a tile.
-struct bootstrap { const kd_gauss *g[2]; const kd_rows *rows[2]; uint64_t seed; double *value; kd_err *err; };
+struct bootstrap { const kd_gauss *g[2]; const kd_matrix *rows[2]; uint64_t seed; double *value; kd_err *err; };
 
 static void resample_tile(void *arg, int64_t t, int thread)
 {
@@ -62,8 +62,8 @@ static void resample_tile(void *arg, int64_t t, int thread)
     resampled_free(&r[0]), resampled_free(&r[1]);
 }
 
-int kd_fid_bootstrap(double *mean, double *deviation, const kd_gauss *a, const kd_rows *rows_a, const kd_gauss *b,
-                     const kd_rows *rows_b, int64_t times, uint64_t seed, kd_err *err)
+int kd_fid_bootstrap(double *mean, double *deviation, const kd_gauss *a, const kd_matrix *rows_a, const kd_gauss *b,
+                     const kd_matrix *rows_b, int64_t times, uint64_t seed, kd_err *err)
 {
     double *value = kd_alloc((size_t)times * sizeof *value);
     kd_err *each = kd_alloc((size_t)times * sizeof *each);
@@ -91,7 +91,7 @@ static void fit(const double *x, const double *y, int64_t n, double *value, doub
     *value = my - *slope * mx;
 }
 
-int kd_fid_infinite(double *value, double *slope, const kd_gauss *a, const kd_rows *rows_b, int64_t points, uint64_t seed,
+int kd_fid_infinite(double *value, double *slope, const kd_gauss *a, const kd_matrix *rows_b, int64_t points, uint64_t seed,
                     kd_err *err)
 {
     const int64_t n = rows_b->n, least = n / 2 < 5000 ? n / 2 : 5000;

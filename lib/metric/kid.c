@@ -52,7 +52,7 @@ static int sum_pairs(double *sum, const float *x, int64_t nx, const float *y, in
 }
 
 // A copy with rows together.
-static float *gather(const kd_rows *r, kd_err *err)
+static float *gather(const kd_matrix *r, kd_err *err)
 {
     float *to = kd_alloc((size_t)(r->n * r->d) * sizeof *to);
     for (int64_t i = 0; to && i < r->n; i++) memcpy(to + i * r->d, kd_row(r, i), (size_t)r->d * sizeof *to);
@@ -60,7 +60,7 @@ static float *gather(const kd_rows *r, kd_err *err)
     return to;
 }
 
-int kd_kid_of(double *kid, const kd_rows *x, const kd_rows *y, kd_err *err)
+int kd_kid_of(double *kid, const kd_matrix *x, const kd_matrix *y, kd_err *err)
 {
     const double nx = (double)x->n, ny = (double)y->n;
     double xx = 0, yy = 0, xy = 0;
@@ -89,18 +89,18 @@ static int64_t cut(int64_t i, int64_t n, int64_t p)
     return whole + (twice > p || (twice == p && whole % 2));
 }
 
-static kd_rows part_of(const kd_rows *r, int64_t i, int64_t p)
+static kd_matrix part_of(const kd_matrix *r, int64_t i, int64_t p)
 {
     const int64_t from = cut(i, r->n, p), to = cut(i + 1, r->n, p);
-    return r->at ? (kd_rows){ r->x, to - from, r->d, r->at + from } : (kd_rows){ r->x + from * r->d, to - from, r->d, NULL };
+    return r->at ? (kd_matrix){ r->x, to - from, r->d, r->at + from } : (kd_matrix){ r->x + from * r->d, to - from, r->d, NULL };
 }
 
-int kd_kid_partitions(double *kid, const kd_rows *x, const kd_rows *y, int64_t most, kd_err *err)
+int kd_kid_partitions(double *kid, const kd_matrix *x, const kd_matrix *y, int64_t most, kd_err *err)
 {
     const int64_t px = parts(x->n, most), py = parts(y->n, most), p = px > py ? px : py;
     double sum = 0;
     for (int64_t i = 0; i < p; i++) {
-        const kd_rows a = part_of(x, i, p), b = part_of(y, i, p);
+        const kd_matrix a = part_of(x, i, p), b = part_of(y, i, p);
         double k;
         KD_TRY(kd_kid_of(&k, &a, &b, err));
         sum += k;
@@ -109,7 +109,7 @@ int kd_kid_partitions(double *kid, const kd_rows *x, const kd_rows *y, int64_t m
     return 0;
 }
 
-static void draw(int64_t *at, const kd_rows *r, int64_t size, uint64_t seed, uint64_t number)
+static void draw(int64_t *at, const kd_matrix *r, int64_t size, uint64_t seed, uint64_t number)
 {
     for (int64_t i = 0; i < size; i++) {
         const int64_t k = (int64_t)kd_permute(seed, number, (uint64_t)r->n, (uint64_t)i);
@@ -117,7 +117,7 @@ static void draw(int64_t *at, const kd_rows *r, int64_t size, uint64_t seed, uin
     }
 }
 
-int kd_kid_subsets(double *kid, double *deviation, const kd_rows *x, const kd_rows *y, int64_t times, int64_t *size, uint64_t seed,
+int kd_kid_subsets(double *kid, double *deviation, const kd_matrix *x, const kd_matrix *y, int64_t times, int64_t *size, uint64_t seed,
                    kd_err *err)
 {
     if (*size > x->n) *size = x->n;
@@ -132,7 +132,7 @@ int kd_kid_subsets(double *kid, double *deviation, const kd_rows *x, const kd_ro
     for (int64_t t = 0; !code && t < times; t++) {
         draw(at, x, *size, seed, 2 * (uint64_t)t);
         draw(bt, y, *size, seed, 2 * (uint64_t)t + 1);
-        code = kd_kid_of(&value[t], &(kd_rows){ x->x, *size, x->d, at }, &(kd_rows){ y->x, *size, y->d, bt }, err);
+        code = kd_kid_of(&value[t], &(kd_matrix){ x->x, *size, x->d, at }, &(kd_matrix){ y->x, *size, y->d, bt }, err);
         if (!code) sum += value[t];
     }
     *kid = sum / (double)times;

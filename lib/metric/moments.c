@@ -117,7 +117,7 @@ int kd_moments_get(kd_moments *m, double *mu, double *cov, kd_err *err)
     return 0;
 }
 
-int kd_moments_of(const kd_rows *rows, double *mu, double *cov, kd_err *err)
+int kd_moments_of(const kd_matrix *rows, double *mu, double *cov, kd_err *err)
 {
     kd_moments *m = NULL;
     int code = kd_moments_new(&m, rows->d, err);

@@ -27,6 +27,6 @@ int64_t kd_moments_count(const kd_moments *m);           // rows so far
 int kd_moments_get(kd_moments *m, double *mu, double *cov, kd_err *err);
 
 /// The same of rows at hand.
-int kd_moments_of(const kd_rows *rows, double *mu, double *cov, kd_err *err);
+int kd_moments_of(const kd_matrix *rows, double *mu, double *cov, kd_err *err);
 
 #endif

@@ -14,7 +14,7 @@ struct set { double *x, *square, *radius; int64_t n, d; };
 
 static void set_free(struct set *s) { kd_free(s->x), kd_free(s->square), kd_free(s->radius); }
 
-static int set_new(struct set *s, const kd_rows *r, const double *centre, kd_err *err)
+static int set_new(struct set *s, const kd_matrix *r, const double *centre, kd_err *err)
 {
     s->n = r->n, s->d = r->d;
     s->x = kd_alloc((size_t)(r->n * r->d) * sizeof *s->x);
@@ -122,7 +122,7 @@ static int compare(kd_coverage *c, const struct set *x, const struct set *y, int
     return code;
 }
 
-int kd_coverage_of(kd_coverage *c, const kd_rows *reference, const kd_rows *samples, int64_t k, kd_err *err)
+int kd_coverage_of(kd_coverage *c, const kd_matrix *reference, const kd_matrix *samples, int64_t k, kd_err *err)
 {
     const int64_t least = reference->n < samples->n ? reference->n : samples->n, d = reference->d;
     if (d != samples->d)
@@ -153,7 +153,7 @@ static void softmax(double *p, const float *x, int64_t n)
 }
 
 // KL(p | m) = sum p ln p - sum p ln m; over rows the second sum is that of the mean m with itself.
-static double split_score(const kd_rows *r, int64_t from, int64_t to, double *p, double *m)
+static double split_score(const kd_matrix *r, int64_t from, int64_t to, double *p, double *m)
 {
     double inner = 0, outer = 0;
     memset(m, 0, (size_t)r->d * sizeof *m);
@@ -169,7 +169,7 @@ static double split_score(const kd_rows *r, int64_t from, int64_t to, double *p,
     return exp(inner - outer);
 }
 
-int kd_inception_score(double *score, double *deviation, const kd_rows *logits, int64_t splits, kd_err *err)
+int kd_inception_score(double *score, double *deviation, const kd_matrix *logits, int64_t splits, kd_err *err)
 {
     if (logits->n < splits)
         return kd_fail(err, KD_EUSAGE, "%lld images: an Inception Score over %lld splits takes at least as many",

@@ -12,12 +12,12 @@ typedef struct kd_coverage { double precision, recall, density, coverage; } kd_c
 /// "In" is a distance smaller than the radius. Distances in double. Time grows as (nx + ny)^2.
 /// errors      KD_EUSAGE if a set has k rows or fewer, or d differs
 /// source      Kynkaanniemi et al. 2019, arXiv:1904.06991; Naeem et al. 2020, arXiv:2002.09797
-int kd_coverage_of(kd_coverage *c, const kd_rows *reference, const kd_rows *samples, int64_t k, kd_err *err);
+int kd_coverage_of(kd_coverage *c, const kd_matrix *reference, const kd_matrix *samples, int64_t k, kd_err *err);
 
 /// exp of the mean of KL(p(class | image) | mean p), over `splits` runs of rows: mean and standard deviation. logits [n, classes]
 /// without the bias of the last layer, as the original code and torch-fidelity take them.
 /// errors      KD_EUSAGE for fewer rows than splits
 /// source      Salimans et al. 2016, arXiv:1606.03498
-int kd_inception_score(double *score, double *deviation, const kd_rows *logits, int64_t splits, kd_err *err);
+int kd_inception_score(double *score, double *deviation, const kd_matrix *logits, int64_t splits, kd_err *err);
 
 #endif

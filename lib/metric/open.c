@@ -1,17 +1,140 @@
 #include "metric/open.h"
-#include "formats/safetensors.h"
+#include "formats/npz.h"
+#include "formats/torch.h"
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-int kd_set_open(kd_set **s, const char *path, kd_err *err)
+void kd_set_source_close(kd_set_source *source)
+{
+    kd_extractor_close(source->extractor);
+    source->extractor = NULL;
+}
+
+static int begin(kd_set_source *source, kd_err *err)
+{
+    if (!source->extractor) KD_TRY(kd_extractor_open(&source->extractor, &source->options, err));
+    return kd_extract_begin(source->extractor, err);
+}
+
+static int add(kd_set_source *source, const kd_pictures *p, kd_err *err)
+{
+    if (kd_interrupted()) return kd_fail_interrupted(err);
+    KD_TRY(kd_extract_add(source->extractor, p, err));
+    if (source->progress) source->progress(kd_extract_count(source->extractor));
+    return 0;
+}
+
+// All records to the end of the stream.
+static int from_images(kd_set **s, kd_images_reader *r, const char *name, kd_set_source *source, kd_err *err)
+{
+    const kd_images_info *info = kd_images_info_of(r);
+    KD_TRY(begin(source, err));
+    for (kd_images run;;) {
+        KD_TRY(kd_images_next(r, &run, err));
+        if (!run.n) break;
+        const kd_pictures p = { info->dtype, run.n, info->h, info->w, info->c, run.image, run.index };
+        KD_TRY(add(source, &p, err));
+    }
+    return kd_extract_end(s, source->extractor, name, kd_frame_meta(info->meta, "resizer"), err);
+}
+
+// Takes in.
+static int from_frames(kd_set **s, kd_in *in, kd_set_source *source, kd_err *err)
+{
+    kd_frame_in *f = NULL;
+    kd_images_reader *r = NULL;
+    char name[256];
+    const void *more;
+    snprintf(name, sizeof name, "%s", kd_in_name(in));
+    int code = kd_frame_in_open(&f, in, err);
+    if (!code && !f) code = kd_fail(err, KD_EFORMAT, "%s: empty", name);
+    if (code) goto done;
+    const kd_frame *frame = kd_frame_in_frame(f);
+    const char *kind = kd_frame_kind(frame);
+    if (kind ? !strncmp(kind, "images/", 7) : kd_frame_get(frame, "image") != NULL) {
+        code = kd_images_continue(&r, in, f, err);
+        in = NULL, f = NULL;
+        if (!code) code = from_images(s, r, name, source, err);
+    } else {
+        if (kind && (!strcmp(kind, "stats/1") || !strcmp(kind, "features/1"))) code = kd_frame_in_all(f, NULL, NULL, err);
+        if (!code) code = kd_set_of_frame(s, kd_frame_in_take(f), name, err);
+        f = NULL;
+        if (!code && kd_in_peek(in, &more, 1)) {
+            kd_set_free(*s);
+            *s = NULL;
+            code = kd_fail(err, KD_EFORMAT, "%s: data after the frame", name);
+        }
+    }
+done:
+    kd_images_close(r);
+    kd_frame_in_close(f);
+    kd_in_close(in);
+    return code;
+}
+
+// Numpy's archives ----------------------------------------------------------------------------------------------------
+
+// mu [d] and sigma [d,d] in double; g->mu NULL without mu.
+static int take_moments(kd_gauss *g, const kd_frame *f, const char *mu, const char *sigma, const char *name, kd_err *err)
+{
+    const kd_tensor *t = kd_frame_get(f, mu);
+    double *m, *c;
+    *g = (kd_gauss){0};
+    if (!t) return 0;
+    const int64_t d = t->shape.n == 1 ? t->shape.d[0] : 0;
+    if (d < 1) return kd_fail(err, KD_EFORMAT, "%s: %s is not a vector", name, mu);
+    KD_TRY(kd_stats_tensor(&m, f, name, mu, KD_SHAPE(d), false, err));
+    KD_TRY(kd_stats_tensor(&c, f, name, sigma, KD_SHAPE(d, d), false, err));
+    *g = (kd_gauss){ 0, d, m, c };
+    return 0;
+}
+
+static int from_array(kd_set **s, const kd_tensor *t, const char *name, kd_set_source *source, kd_err *err)
+{
+    const int64_t *d = t->shape.d;
+    char shape[128];
+    if (t->dtype != KD_U8 || t->shape.n != 4 || d[1] < 1 || d[2] < 1)
+        return kd_fail(err, KD_EUSAGE, "%s: arr_0: expected images U8 [n,h,w,c], got %s %s", name, kd_dtype_name(t->dtype),
+                       kd_shape_str(shape, sizeof shape, &t->shape));
+    KD_TRY(begin(source, err));
+    const int64_t size = d[1] * d[2] * d[3];
+    for (int64_t i = 0; i < d[0]; i += 64) {
+        const kd_pictures p = { KD_U8, d[0] - i < 64 ? d[0] - i : 64, d[1], d[2], d[3], (const uint8_t *)t->data + i * size, NULL };
+        KD_TRY(add(source, &p, err));
+    }
+    return kd_extract_end(s, source->extractor, name, NULL, err);
+}
+
+static int from_npz(kd_set **s, kd_in *in, kd_set_source *source, kd_err *err)
+{
+    kd_npz *z = NULL;
+    kd_gauss pool, spatial;
+    const char *name = kd_in_name(in);
+    int code = kd_npz_read(&z, in, err);
+    if (!code) code = take_moments(&pool, z->arrays, "mu", "sigma", name, err);
+    if (!code) code = take_moments(&spatial, z->arrays, "mu_s", "sigma_s", name, err);
+    if (!code) {
+        const kd_tensor *images = kd_frame_get(z->arrays, "arr_0");
+        if (pool.mu) code = kd_set_of_moments(s, &pool, &spatial, name, err);
+        else if (images) code = from_array(s, images, name, source, err);
+        else code = kd_fail(err, KD_EUSAGE, "%s: no arrays mu and sigma, nor arr_0: not a reference", name);
+    }
+    kd_npz_free(z);
+    kd_in_close(in);
+    return code;
+}
+
+int kd_set_open(kd_set **s, const char *path, kd_set_source *source, kd_err *err)
 {
     kd_in *in = NULL;
-    kd_frame *frame = NULL;
+    const void *bytes;
     if (strchr(path, ':') && access(path, F_OK)) return kd_set_of_matrix(s, path, err);
     KD_TRY(kd_in_open(&in, path, err));
-    int code = kd_safetensors_read(in, &frame, err);
-    if (!code && !frame) code = kd_fail(err, KD_EFORMAT, "%s: empty", kd_in_name(in));
-    if (!code) code = kd_set_of_frame(s, frame, kd_in_name(in), err);
+    const size_t n = kd_in_peek(in, &bytes, 64);
+    if (kd_npz_knows(bytes, n)) return from_npz(s, in, source, err);
+    if (!kd_torch_knows(bytes, n)) return from_frames(s, in, source, err);
+    const int code = kd_fail(err, KD_EUSAGE, "%s: is a pickle: expected images, features, statistics or an npz archive", kd_in_name(in));
     kd_in_close(in);
     return code;
 }

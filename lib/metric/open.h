@@ -1,10 +1,19 @@
 // Opening a set of images from whatever holds it.
 #ifndef KD_SET_OPEN_H
 #define KD_SET_OPEN_H
-#include "metric/set.h"
+#include "metric/extract.h"
 
-/// path    a file of kind stats/1 or features/1, "-" for stdin, or FILE:NAME, a matrix [n,d] in any safetensors file
-/// errors  those of set.h and of the readers; a file of another kind is named
-int kd_set_open(kd_set **s, const char *path, kd_err *err);
+/// What turns images into features, opened when the first images are met: sets of features need no network.
+typedef struct kd_set_source {
+    kd_extract_options options;
+    void (*progress)(int64_t images);  // or NULL
+    kd_extractor *extractor;           // NULL until then; kd_set_source_close
+} kd_set_source;
+void kd_set_source_close(kd_set_source *source);
+
+/// path    "-" for stdin, or a file: images (images/1, or another program's safetensors with a tensor image), features/1, stats/1,
+///         an archive of numpy's (formats/npz.md); or FILE:NAME, a matrix [n,d] in any safetensors file
+/// errors  those of set.h, extract.h and of the readers (a stream that is cut short is KD_EFORMAT); a file of another kind is named
+int kd_set_open(kd_set **s, const char *path, kd_set_source *source, kd_err *err);
 
 #endif

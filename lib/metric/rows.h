@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /// Row i is x + at[i] * d, or x + i * d if at is NULL. Nothing is owned.
-typedef struct kd_rows {
+typedef struct kd_matrix {
     const float *x;
     int64_t n, d;
     const int64_t *at;
-} kd_rows;
+} kd_matrix;
 
-static inline const float *kd_row(const kd_rows *r, int64_t i) { return r->x + (r->at ? r->at[i] : i) * r->d; }
+static inline const float *kd_row(const kd_matrix *r, int64_t i) { return r->x + (r->at ? r->at[i] : i) * r->d; }
 
 /// BLAS and LAPACK on the calling thread alone: their results must not depend on a number of threads, and the loops around them
 /// are parallel already. Every function of lib/metric that needs it calls it.

@@ -111,7 +111,7 @@ static int from_features(kd_set *s, kd_err *err)
     kd_features x;
     KD_TRY(kd_features_read(&x, s->memory->frame, s->name, err));
     s->n = x.n;
-    s->feature = (kd_rows){ x.feature, x.n, x.d, NULL };
+    s->feature = (kd_matrix){ x.feature, x.n, x.d, NULL };
     s->spatial = (kd_gauss){ x.n, x.e, x.mu_s, x.cov_s };
     s->index = x.index;
     s->made = x.made;
@@ -145,7 +145,7 @@ static int from_matrix(kd_set *s, const kd_tensor *t, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "%s: expected features of a floating type [n,d], got %s %s", s->name, kd_dtype_name(t->dtype),
                        kd_shape_str(shape, sizeof shape, &t->shape));
     const int64_t n = s->n = t->shape.d[0], d = t->shape.d[1];
-    s->feature = (kd_rows){ t->data, n, d, NULL };
+    s->feature = (kd_matrix){ t->data, n, d, NULL };
     KD_TRY(enough(s, err));
     if (t->dtype != KD_F32) {
         s->memory->narrow = kd_alloc((size_t)(n * d) * sizeof(float));

@@ -10,7 +10,7 @@ typedef struct kd_set {
     char *name;                // for messages: a file's, or "stdin"
     int64_t n;                 // images; 0: the file does not say
     kd_gauss pool, spatial;    // mu NULL where there are none
-    kd_rows feature, logit;    // x NULL where there are none; in the order of the images' index
+    kd_matrix feature, logit;    // x NULL where there are none; in the order of the images' index
     const int64_t *index;      // [n] of the rows as they lie, or NULL
     kd_made made;
     struct kd_set_memory *memory;      // what the above lies in

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 /// Two sets of features and their moments.
-struct pair { float *f[2]; kd_rows rows[2]; double *mu[2], *cov[2]; kd_gauss g[2]; };
+struct pair { float *f[2]; kd_matrix rows[2]; double *mu[2], *cov[2]; kd_gauss g[2]; };
 
 static void measure(struct pair *p)
 {
@@ -36,7 +36,7 @@ static struct pair pair_of(const kd_frame *f, const char *name)
         snprintf(key, sizeof key, "%s.%c", name, "xy"[s]);
         p.f[s] = golden_f32(f, key, NULL);
         const kd_shape shape = kd_frame_get(f, key)->shape;
-        p.rows[s] = (kd_rows){ p.f[s], shape.d[0], shape.d[1], NULL };
+        p.rows[s] = (kd_matrix){ p.f[s], shape.d[0], shape.d[1], NULL };
     }
     measure(&p);
     return p;
@@ -52,7 +52,7 @@ static struct pair pair_random(int64_t nx, int64_t ny, int64_t d, double shift, 
         p.f[s] = malloc((size_t)(n[s] * d) * sizeof(float));
         kd_rng_normal(&rng, p.f[s], 0, n[s] * d);
         for (int64_t i = 0; s && i < n[s] * d; i++) p.f[s][i] = (float)(p.f[s][i] * scale + shift);
-        p.rows[s] = (kd_rows){ p.f[s], n[s], d, NULL };
+        p.rows[s] = (kd_matrix){ p.f[s], n[s], d, NULL };
     }
     measure(&p);
     return p;
@@ -143,11 +143,11 @@ static void test_kid_subsets(void **state)
         at[i] = (int64_t)kd_permute(3, 0, (uint64_t)n, (uint64_t)i);
         memcpy(moved + at[i] * d, p.f[1] + i * d, (size_t)d * sizeof *moved);
     }
-    assert_int_equal(kd_kid_subsets(&again, &deviation, &p.rows[0], &(kd_rows){ moved, n, d, at }, 400, &size, 1, &err), 0);
+    assert_int_equal(kd_kid_subsets(&again, &deviation, &p.rows[0], &(kd_matrix){ moved, n, d, at }, 400, &size, 1, &err), 0);
     assert_true(again == kid);
     free(moved), free(at);
     size = 2;
-    kd_rows few = { p.f[0], 1, 8, NULL };
+    kd_matrix few = { p.f[0], 1, 8, NULL };
     assert_int_equal(kd_kid_subsets(&kid, &deviation, &few, &p.rows[1], 4, &size, 1, &err), KD_EUSAGE);
     pair_free(&p);
 }
@@ -199,7 +199,7 @@ static void test_fid_self(void **state)
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
         struct pair p = pair_random(sets[k].n, sets[k].n, sets[k].d, sets[k].shift, 1);
         for (int64_t i = 0; i < sets[k].n; i++) p.f[1][i * sets[k].d] = 7;
-        kd_rows back = p.rows[1];
+        kd_matrix back = p.rows[1];
         int64_t *at = malloc((size_t)back.n * sizeof *at);
         for (int64_t i = 0; i < back.n; i++) at[i] = back.n - 1 - i;
         back.at = at;
@@ -242,10 +242,10 @@ static void test_moments(void **state)
     for (int j = 0; j < D; j++) near("mean", mu[0][j], mean[j], 1e-14);
     for (int j = 0; j < D * D; j++) assert_true(fabs(c[0][j] - cov[j]) < 1e-9 * cov[0]);
     p.f[0][7] = NAN;
-    assert_int_equal(kd_moments_of(&(kd_rows){ p.f[0], N, D, NULL }, mu[0], c[0], &err), KD_EFAIL);
+    assert_int_equal(kd_moments_of(&(kd_matrix){ p.f[0], N, D, NULL }, mu[0], c[0], &err), KD_EFAIL);
     assert_string_equal(err.msg, "value 2 of feature vector 1 is not a finite number");
     err = (kd_err){0};
-    assert_int_equal(kd_moments_of(&(kd_rows){ p.f[1], 1, D, NULL }, mu[0], c[0], &err), KD_EUSAGE);
+    assert_int_equal(kd_moments_of(&(kd_matrix){ p.f[1], 1, D, NULL }, mu[0], c[0], &err), KD_EUSAGE);
     pair_free(&p);
 }
 
@@ -262,7 +262,7 @@ static int order(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static double radius(const kd_rows *r, int64_t i, int64_t k)
+static double radius(const kd_matrix *r, int64_t i, int64_t k)
 {
     double *d = malloc((size_t)r->n * sizeof *d), result;
     for (int64_t j = 0; j < r->n; j++) d[j] = square(kd_row(r, i), kd_row(r, j), r->d);
@@ -276,7 +276,7 @@ static void test_coverage(void **state)
 {
     (void)state;
     struct pair p = pair_random(300, 171, 9, 0.5, 0.8);
-    const kd_rows *x = &p.rows[0], *y = &p.rows[1];
+    const kd_matrix *x = &p.rows[0], *y = &p.rows[1];
     kd_coverage want = {0}, got;
     kd_err err = {0};
     for (int64_t i = 0; i < x->n; i++) {
@@ -304,7 +304,7 @@ static void test_coverage(void **state)
     assert_true(want.recall > 0.1 && want.recall < 0.9);
     assert_int_equal(kd_coverage_of(&got, x, x, 5, &err), 0);
     assert_true(got.precision == 1 && got.recall == 1 && got.coverage == 1);
-    assert_int_equal(kd_coverage_of(&got, x, &(kd_rows){ p.f[1], 5, 9, NULL }, 5, &err), KD_EUSAGE);
+    assert_int_equal(kd_coverage_of(&got, x, &(kd_matrix){ p.f[1], 5, 9, NULL }, 5, &err), KD_EUSAGE);
     pair_free(&p);
 }
 
@@ -315,12 +315,12 @@ static void test_inception_score(void **state)
     double score, deviation;
     kd_err err = {0};
     for (int i = 0; i < 10; i++) logits[4 * i + i % 4] = 200;        // certain: classes 3, 3, 2, 2 of 10 rows
-    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_rows){ logits, 10, 4, NULL }, 1, &err), 0);
+    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_matrix){ logits, 10, 4, NULL }, 1, &err), 0);
     near("inception score", score, exp(-0.6 * log(0.3) - 0.4 * log(0.2)), 1e-12);
-    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_rows){ logits, 8, 4, NULL }, 2, &err), 0);
+    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_matrix){ logits, 8, 4, NULL }, 2, &err), 0);
     near("inception score", score, 4, 1e-12);
     assert_true(deviation < 1e-6);
-    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_rows){ logits, 8, 4, NULL }, 9, &err), KD_EUSAGE);
+    assert_int_equal(kd_inception_score(&score, &deviation, &(kd_matrix){ logits, 8, 4, NULL }, 9, &err), KD_EUSAGE);
 }
 
 // The deviation over resamplings is the deviation over fresh draws; the fit to infinitely many removes most of the bias.
@@ -341,7 +341,7 @@ static void test_spread(void **state)
             q.f[s] = malloc(N * D * sizeof(float));
             kd_rng_normal(&rng, q.f[s], 0, N * D);
             for (int i = 0; s && i < N * D; i++) q.f[s][i] = q.f[s][i] * 1.2f + 0.5f;
-            q.rows[s] = (kd_rows){ q.f[s], N, D, NULL };
+            q.rows[s] = (kd_matrix){ q.f[s], N, D, NULL };
         }
         measure(&q);
         const double v = fid(&q.g[0], &q.g[1], 0);
@@ -356,7 +356,7 @@ static void test_spread(void **state)
     assert_int_equal(kd_fid_infinite(&value, &slope, &p.g[0], &p.rows[1], 15, 1, &err), 0);
     const double biased = fid(&p.g[0], &p.g[1], 0);
     if (!(fabs(value) < biased / 2 && slope > 0)) fail_msg("infinite %g, of 600 %g", value, biased);
-    assert_int_equal(kd_fid_infinite(&value, &slope, &p.g[0], &(kd_rows){ p.f[1], 19, 32, NULL }, 15, 1, &err), KD_EUSAGE);
+    assert_int_equal(kd_fid_infinite(&value, &slope, &p.g[0], &(kd_matrix){ p.f[1], 19, 32, NULL }, 15, 1, &err), KD_EUSAGE);
     pair_free(&p);
 }
 

@@ -1,0 +1,218 @@
+#include "metric/extract.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "data/resize_float.h"
+#include "op/program.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WEIGHTS "pt_inception-2015-12-05-6726825d.pth"
+
+/// The network planned for n images: one for full batches, one for the last.
+struct plan { int64_t n; kd_program *program; kd_val *x; kd_feature_out out; };
+
+struct kd_extractor {
+    kd_extract_options o;
+    kd_feature_net *net;
+    kd_backend *be;
+    float *w;                              // the weights, on the backend
+    struct plan plan[2];
+    float *input, *pool, *spatial, *logit; // [batch, ..]; the last two NULL where not wanted
+    int64_t *index;
+    int64_t waiting, count;                // images in `input`; since kd_extract_begin
+    bool numbered;                         // those in `input` have an index
+    kd_collect *set;
+};
+
+// Preparing -----------------------------------------------------------------------------------------------------------
+
+// Pixels of picture i at 0..255 for clean, at [-1, 1] for torch.
+static void pixels(float *to, const kd_pictures *p, int64_t i, kd_resize_mode mode)
+{
+    const int64_t size = p->h * p->w * p->c;
+    const uint8_t *bytes = (const uint8_t *)p->image + i * size;
+    const float *floats = (const float *)p->image + i * size;
+    if (mode == KD_RESIZE_TORCH && p->dtype == KD_U8) kd_images_float(to, bytes, size);
+    else if (mode == KD_RESIZE_TORCH) memcpy(to, floats, (size_t)size * sizeof *to);
+    else
+        for (int64_t k = 0; k < size; k++) {
+            uint8_t b = 0;
+            if (p->dtype == KD_U8) b = bytes[k];
+            else kd_images_quantize(&b, floats + k, 1, false);
+            to[k] = b;
+        }
+}
+
+struct prepare { const kd_pictures *p; const kd_feature_net *net; kd_resize_mode mode; kd_resizer *r; float *to, *scratch; int64_t room; };
+
+static void prepare_tile(void *arg, int64_t i, int thread)
+{
+    const struct prepare *j = arg;
+    const kd_pictures *p = j->p;
+    const int64_t area = j->net->size * j->net->size, c = p->c;
+    float *plain = j->scratch + thread * j->room, *passes = plain + p->h * p->w * c, *sized = passes + kd_resizer_scratch(j->r);
+    float *to = j->to + i * area * 3;
+    pixels(plain, p, i, j->mode);
+    kd_resizer_run(j->r, sized, plain, passes);
+    for (int64_t k = 0; k < 3 * area; k++) {
+        float v = sized[c == 1 ? k / 3 : k];
+        if (j->mode == KD_RESIZE_TORCH) v = v * 127.5f + 127.5f;
+        v = v < 0 ? 0 : v > 255 ? 255 : v;
+        to[k] = (v - j->net->mean[k % 3]) / j->net->scale[k % 3];
+    }
+}
+
+int kd_extract_prepare(float *to, const kd_pictures *p, const kd_feature_net *net, kd_resize_mode mode, kd_err *err)
+{
+    struct prepare j = { .p = p, .net = net, .mode = mode, .to = to };
+    if (p->c != 1 && p->c != 3)
+        return kd_fail(err, KD_EUSAGE, "images of %lld channels: the network of the features takes 1 or 3", (long long)p->c);
+    KD_TRY(kd_resizer_new(&j.r, p->h, p->w, net->size, net->size, p->c, err));
+    j.room = p->h * p->w * p->c + kd_resizer_scratch(j.r) + net->size * net->size * p->c;
+    j.scratch = kd_alloc((size_t)(kd_threads() * j.room) * sizeof *j.scratch);
+    int code = j.scratch ? 0 : kd_fail_memory(err, "resizing");
+    if (!code) kd_parallel(p->n, prepare_tile, &j);
+    kd_resizer_free(j.r);
+    kd_free(j.scratch);
+    return code;
+}
+
+// The network -----------------------------------------------------------------------------------------------------------
+
+static int load(kd_feature_net **net, const char *features, kd_err *err)
+{
+    if (features && !strcmp(features, "random")) return kd_inception_random(net, err);
+    if (features) return kd_inception_load(net, features, err);
+    static const char *const names[] = { WEIGHTS, "inception.safetensors" };
+    const char *home = getenv("KD_HOME");
+    for (size_t i = 0; home && *home && i < 2; i++) {
+        kd_str path = {0};
+        KD_TRY(kd_str_printf(&path, err, "%s/%s", home, names[i]));
+        const bool there = !access(path.p, F_OK);
+        const int code = there ? kd_inception_load(net, path.p, err) : 0;
+        free(path.p);
+        if (there) return code;
+    }
+    return kd_fail(err, KD_EUSAGE, "no weights of the feature network: get " WEIGHTS " from github.com/mseitzer/pytorch-fid/releases, "
+                   "then --features FILE, or put it into the folder that KD_HOME names (--features random needs none)");
+}
+
+int kd_extractor_open(kd_extractor **out, const kd_extract_options *o, kd_err *err)
+{
+    kd_extractor *x = kd_alloc(sizeof *x);
+    if (!x) return kd_fail_memory(err, "features");
+    x->o = *o;
+    int code = load(&x->net, o->features, err);
+    const size_t weights = code ? 0 : (size_t)x->net->params->total * sizeof(float), n = (size_t)o->batch;
+    if (!code) code = kd_backend_open(&x->be, o->device, err);
+    if (!code) code = x->be->alloc(x->be, (void **)&x->w, weights, err);
+    if (!code) code = x->be->upload(x->be, x->w, x->net->w, weights, err);
+    if (!code) {
+        x->input = kd_alloc(n * (size_t)(x->net->size * x->net->size * 3) * sizeof(float));
+        x->pool = kd_alloc(n * (size_t)x->net->d * sizeof(float));
+        x->spatial = o->spatial ? kd_alloc(n * (size_t)x->net->spatial * sizeof(float)) : NULL;
+        x->logit = o->logits ? kd_alloc(n * (size_t)x->net->classes * sizeof(float)) : NULL;
+        x->index = kd_alloc(n * sizeof *x->index);
+        if (!x->input || !x->pool || (o->spatial && !x->spatial) || (o->logits && !x->logit) || !x->index)
+            code = kd_fail_memory(err, "features");
+    }
+    if (code) kd_extractor_close(x);
+    else *out = x;
+    return code;
+}
+
+void kd_extractor_close(kd_extractor *x)
+{
+    if (!x) return;
+    for (int i = 0; i < 2; i++) kd_program_free(x->plan[i].program);
+    if (x->w) x->be->free(x->be, x->w);
+    kd_backend_close(x->be);
+    kd_feature_net_free(x->net);
+    kd_collect_free(x->set);
+    kd_free(x->input), kd_free(x->pool), kd_free(x->spatial), kd_free(x->logit), kd_free(x->index);
+    kd_free(x);
+}
+
+static int plan_make(struct plan *p, const kd_extractor *x, int64_t n, kd_err *err)
+{
+    const kd_params *ps = x->net->params;
+    kd_program_free(p->program);
+    *p = (struct plan){ .n = n };
+    kd_graph *g = kd_graph_new();
+    kd_net m = { .g = g, .params = x->net->params, .leaf = kd_alloc((size_t)ps->n * sizeof *m.leaf) };
+    kd_val *outs[3];
+    int k = 0, code = g && m.leaf ? 0 : kd_fail_memory(err, "a feature network");
+    if (!code) {
+        p->x = kd_input(g, "x", KD_F32, KD_SHAPE(n, x->net->size, x->net->size, 3));
+        kd_inception(&m, p->x, &p->out);
+        code = kd_graph_error(g, err);
+    }
+    if (code) {
+        kd_graph_free(g);
+        kd_free(m.leaf);
+        return code;
+    }
+    outs[k++] = p->out.pool;
+    if (x->spatial) outs[k++] = p->out.spatial;
+    if (x->logit) outs[k++] = p->out.logits;
+    for (int i = 0; i < ps->n; i++)
+        if (m.leaf[i]) kd_bind(m.leaf[i], x->w + ps->p[i].offset);
+    kd_free(m.leaf);
+    return kd_program_new(&p->program, g, x->be, outs, k, err);        // takes the graph
+}
+
+// Runs the network on what waits.
+static int flush(kd_extractor *x, kd_err *err)
+{
+    if (!x->waiting) return 0;
+    struct plan *p = &x->plan[x->waiting != x->o.batch];
+    if (p->n != x->waiting) KD_TRY(plan_make(p, x, x->waiting, err));
+    KD_TRY(kd_program_set(p->program, p->x, x->input, err));
+    KD_TRY(kd_program_run(p->program, &(kd_run){0}, err));
+    KD_TRY(kd_program_get(p->program, p->out.pool, x->pool, err));
+    if (x->spatial) KD_TRY(kd_program_get(p->program, p->out.spatial, x->spatial, err));
+    if (x->logit) KD_TRY(kd_program_get(p->program, p->out.logits, x->logit, err));
+    const kd_vectors v = { x->pool, x->spatial, x->logit, x->numbered ? x->index : NULL };
+    KD_TRY(kd_collect_add(x->set, x->waiting, &v, err));
+    x->waiting = 0;
+    return 0;
+}
+
+// A set --------------------------------------------------------------------------------------------------------------------
+
+int kd_extract_begin(kd_extractor *x, kd_err *err)
+{
+    kd_collect_free(x->set);
+    x->set = NULL;
+    x->waiting = x->count = 0;
+    x->numbered = true;
+    return kd_collect_new(&x->set, x->net->d, x->spatial ? x->net->spatial : 0, x->logit ? x->net->classes : 0, x->o.keep, err);
+}
+
+int kd_extract_add(kd_extractor *x, const kd_pictures *p, kd_err *err)
+{
+    const int64_t each = x->net->size * x->net->size * 3;
+    const size_t bytes = (size_t)(p->h * p->w * p->c) * kd_dtype_size(p->dtype);
+    x->numbered = x->numbered && p->index;
+    for (int64_t at = 0; at < p->n;) {
+        const int64_t room = x->o.batch - x->waiting, n = p->n - at < room ? p->n - at : room;
+        kd_pictures part = *p;
+        part.n = n, part.image = (const char *)p->image + (size_t)at * bytes;
+        KD_TRY(kd_extract_prepare(x->input + x->waiting * each, &part, x->net, x->o.resize, err));
+        if (p->index) memcpy(x->index + x->waiting, p->index + at, (size_t)n * sizeof *x->index);
+        x->waiting += n, x->count += n, at += n;
+        if (x->waiting == x->o.batch) KD_TRY(flush(x, err));
+    }
+    return 0;
+}
+
+int64_t kd_extract_count(const kd_extractor *x) { return x->count; }
+
+int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const char *images_resizer, kd_err *err)
+{
+    const kd_made made = { x->net->name, x->net->hash, x->o.resize == KD_RESIZE_CLEAN ? "clean" : "torch", images_resizer };
+    KD_TRY(flush(x, err));
+    return kd_collect_finish(s, x->set, name, &made, err);
+}
