@@ -134,7 +134,8 @@ static int parse(struct header *h, const uint8_t *bytes, size_t n, const char *w
     h->at = start + length;
     h->fortran = order && !strncmp(order, "True", 4);
     if (!parse_type(type, &h->dtype))
-        code = kd_fail(err, KD_EFORMAT, "%s: elements of type %.12s cannot be read", where, type ? type : "?");
+        code = kd_fail(err, KD_EFORMAT, "%s: elements of type %.*s cannot be read", where,
+                       type ? (int)strcspn(type, ",") : 7, type ? type : "unknown");
     else if (!order || !parse_shape(value(text, "shape"), &h->shape)) code = kd_fail(err, KD_EFORMAT, "%s: a damaged header", where);
     else if (h->fortran && h->shape.n > 2) code = kd_fail(err, KD_EFORMAT, "%s: more than two axes in Fortran's order", where);
     free(text);

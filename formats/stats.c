@@ -20,7 +20,7 @@ int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const 
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         const char *x = *field(a, i), *y = *field(b, i);
         if (x && y && strcmp(x, y))
-            return kd_fail(err, KD_EUSAGE, "%s has %s %s, %s has %s", a_name, makers[i].what, x,
+            return kd_fail(err, KD_EUSAGE, "%s has %s %s, %s has %s: not comparable", a_name, makers[i].what, x,
                            b_name, y);
     }
     return 0;
@@ -72,7 +72,7 @@ int kd_stats_read(kd_stats *s, const kd_frame *f, const char *file, kd_err *err)
     const char *n = kd_frame_meta(f, "n");
     char *end = NULL;
     *s = (kd_stats){ .d = length(f, "mu"), .n = n ? strtoll(n, &end, 10) : 0 };
-    if (!n || end == n || *end || s->n < 2) return kd_fail(err, KD_EFORMAT, "%s: metadata n: expected a number of at least 2", file);
+    if (n && (end == n || *end || s->n < 2)) return kd_fail(err, KD_EFORMAT, "%s: metadata n: expected a number of at least 2", file);
     if (s->d < 1) return kd_fail(err, KD_EFORMAT, "%s: no tensor mu of one axis", file);
     KD_TRY(kd_stats_tensor(&s->mu, f, file, "mu", KD_SHAPE(s->d), false, err));
     KD_TRY(kd_stats_tensor(&s->cov, f, file, "cov", KD_SHAPE(s->d, s->d), false, err));
@@ -88,7 +88,7 @@ int kd_stats_frame(kd_frame **out, const kd_stats *s, kd_err *err)
     if (!f) return kd_fail_memory(err, "statistics");
     snprintf(n, sizeof n, "%" PRId64, s->n);
     int code = kd_frame_set_meta(f, "kd", "stats/1", err);
-    if (!code) code = kd_frame_set_meta(f, "n", n, err);
+    if (!code && s->n) code = kd_frame_set_meta(f, "n", n, err);
     if (!code) code = kd_made_put(f, &s->made, err);
     if (!code) code = kd_frame_add(f, "mu", KD_F64, KD_SHAPE(s->d), s->mu, NULL, err);
     if (!code) code = kd_frame_add(f, "cov", KD_F64, KD_SHAPE(s->d, s->d), s->cov, NULL, err);

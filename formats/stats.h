@@ -10,7 +10,7 @@ typedef struct kd_made { const char *extractor, *extractor_hash, *resizer, *imag
 int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const char *b_name, kd_err *err);
 
 typedef struct kd_stats {
-    int64_t n;                     // images
+    int64_t n;                     // images; 0: not known
     int64_t d, e;                  // e: 0 without spatial features
     double *mu, *cov, *mu_s, *cov_s;
     kd_made made;

@@ -25,7 +25,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_ARG("SAMPLES", &a->samples, 0, "the same (default: stdin)"),
         KD_OPT_STR('m', "metrics", &a->metrics, "LIST", "some of " KD_SCORE_NAMES " (default fid,kid)"),
         KD_OPT_STR('f', "features", &e->features, "FILE", "weights of the network for images, or random (default: in $KD_HOME)"),
-        KD_OPT_CHOICE(0, "resize", &resize, "clean|torch", "how images get the network's size: as clean-fid or k-diffusion (default clean)"),
+        KD_OPT_CHOICE(0, "resize", &resize, "clean|torch", "images to the network's size as clean-fid or k-diffusion do it (default clean)"),
         KD_OPT_INT('b', "batch", &e->batch, 1, 4096, "images a run of the network; changes memory only (default 8)"),
         KD_OPT_FLAG(0, "json", &a->json, "one JSON object instead of text"),
         KD_OPT_STR(0, "write-ref", &a->write_ref, "FILE", "write the statistics of the one set given, compare nothing"),
@@ -104,6 +104,7 @@ static int compare(struct args *a, kd_err *err)
     int code = kd_out_open(&out, a->common.out, false, err);
     want(&a->source.options, &a->score);
     if (!code) code = kd_set_open(&reference, a->reference, &a->source, err);
+    if (!a->score.force) a->source.against = reference;
     if (!code) code = kd_set_open(&samples, a->samples, &a->source, err);
     kd_status_clear();
     if (!code) code = kd_scores_of(&s, reference, samples, &a->score, err);

@@ -208,11 +208,16 @@ int kd_extract_add(kd_extractor *x, const kd_pictures *p, kd_err *err)
     return 0;
 }
 
+kd_made kd_extractor_made(const kd_extractor *x, const char *images_resizer)
+{
+    return (kd_made){ x->net->name, x->net->hash, x->o.resize == KD_RESIZE_CLEAN ? "clean" : "torch", images_resizer };
+}
+
 int64_t kd_extract_count(const kd_extractor *x) { return x->count; }
 
 int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const char *images_resizer, kd_err *err)
 {
-    const kd_made made = { x->net->name, x->net->hash, x->o.resize == KD_RESIZE_CLEAN ? "clean" : "torch", images_resizer };
+    const kd_made made = kd_extractor_made(x, images_resizer);
     KD_TRY(flush(x, err));
     return kd_collect_finish(s, x->set, name, &made, err);
 }

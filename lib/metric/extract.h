@@ -21,6 +21,8 @@ typedef struct kd_extractor kd_extractor;
 /// errors  KD_EUSAGE if weights are not found, with where they come from and where to put them; those of feature_net.h
 int kd_extractor_open(kd_extractor **x, const kd_extract_options *o, kd_err *err);
 void kd_extractor_close(kd_extractor *x);
+/// How what it makes is made; texts are the extractor's.
+kd_made kd_extractor_made(const kd_extractor *x, const char *images_resizer);
 
 /// A run of images of one kind. Images of 1 channel are taken as grey.
 typedef struct kd_pictures { kd_dtype dtype; int64_t n, h, w, c; const void *image; const int64_t *index; } kd_pictures;

@@ -11,9 +11,11 @@ void kd_set_source_close(kd_set_source *source)
     source->extractor = NULL;
 }
 
-static int begin(kd_set_source *source, kd_err *err)
+static int begin(kd_set_source *source, const char *name, const char *images_resizer, kd_err *err)
 {
     if (!source->extractor) KD_TRY(kd_extractor_open(&source->extractor, &source->options, err));
+    const kd_made made = kd_extractor_made(source->extractor, images_resizer);
+    if (source->against) KD_TRY(kd_made_alike(&source->against->made, source->against->name, &made, name, err));
     return kd_extract_begin(source->extractor, err);
 }
 
@@ -29,14 +31,15 @@ static int add(kd_set_source *source, const kd_pictures *p, kd_err *err)
 static int from_images(kd_set **s, kd_images_reader *r, const char *name, kd_set_source *source, kd_err *err)
 {
     const kd_images_info *info = kd_images_info_of(r);
-    KD_TRY(begin(source, err));
+    const char *resizer = kd_frame_meta(info->meta, "resizer");
+    KD_TRY(begin(source, name, resizer, err));
     for (kd_images run;;) {
         KD_TRY(kd_images_next(r, &run, err));
         if (!run.n) break;
         const kd_pictures p = { info->dtype, run.n, info->h, info->w, info->c, run.image, run.index };
         KD_TRY(add(source, &p, err));
     }
-    return kd_extract_end(s, source->extractor, name, kd_frame_meta(info->meta, "resizer"), err);
+    return kd_extract_end(s, source->extractor, name, resizer, err);
 }
 
 // Takes in.
@@ -97,7 +100,7 @@ static int from_array(kd_set **s, const kd_tensor *t, const char *name, kd_set_s
     if (t->dtype != KD_U8 || t->shape.n != 4 || d[1] < 1 || d[2] < 1)
         return kd_fail(err, KD_EUSAGE, "%s: arr_0: expected images U8 [n,h,w,c], got %s %s", name, kd_dtype_name(t->dtype),
                        kd_shape_str(shape, sizeof shape, &t->shape));
-    KD_TRY(begin(source, err));
+    KD_TRY(begin(source, name, NULL, err));
     const int64_t size = d[1] * d[2] * d[3];
     for (int64_t i = 0; i < d[0]; i += 64) {
         const kd_pictures p = { KD_U8, d[0] - i < 64 ? d[0] - i : 64, d[1], d[2], d[3], (const uint8_t *)t->data + i * size, NULL };

@@ -44,7 +44,8 @@ static void test_resize(void **state)
             char key[64];
             assert_int_equal(kd_extract_prepare(got, &p, &plain, mode ? KD_RESIZE_TORCH : KD_RESIZE_CLEAN, &err), 0);
             for (int i = 0; i < SOME * SOME * 3; i++) {          // clean's golden is [y,x,c], k-diffusion's [c,y,x]
-                const int c = mode ? i / (SOME * SOME) : i % 3, y = mode ? i / SOME % SOME : i / 3 / SOME, x = mode ? i % SOME : i / 3 % SOME;
+                const int c = mode ? i / (SOME * SOME) : i % 3, y = mode ? i / SOME % SOME : i / 3 / SOME;
+                const int x = mode ? i % SOME : i / 3 % SOME;
                 some[i] = got[(y * STEP * SIDE + x * STEP) * 3 + c];
             }
             snprintf(key, sizeof key, "%s.%s", images[k].name, mode ? "kdiff" : "cleanfid");

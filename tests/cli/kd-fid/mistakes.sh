@@ -11,7 +11,7 @@ made '"extractor":"inception","extractor_hash":"01","resizer":"clean"' >a
 made '"extractor":"inception","extractor_hash":"02","resizer":"clean"' >b
 made '"extractor":"inception","extractor_hash":"01","resizer":"torch"' >c
 made '"extractor":"random features (inception)"' >r
-frame '{"__metadata__":{"kd":"stats/1"},"mu":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}' 8 >no_n
+frame '{"__metadata__":{"kd":"stats/1","n":"1"},"mu":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}' 8 >one_n
 frame '{"__metadata__":{"kd":"stats/1","n":"9"},"mu":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}' 8 >no_cov
 frame '{"__metadata__":{"kd":"features/1"},"feature":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}' 7 >short
 try() { kd-fid "$@"; echo "exit $?"; }
@@ -28,7 +28,7 @@ try a c --force -m fid
 try r r -m fid
 try r r -m fid --json
 try a a --bootstrap 1
-try no_n a
+try one_n a
 try no_cov a
 try short a
 try nowhere a
