@@ -15,4 +15,4 @@ _kd()
     done < <("$1" --complete 2>/dev/null)
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
-complete -o filenames -F _kd kd-denoise kd-fid kd-grid kd-info kd-init kd-prep kd-sample kd-train
+complete -o filenames -F _kd kd-denoise kd-fid kd-grid kd-info kd-init kd-loglik kd-prep kd-sample kd-train

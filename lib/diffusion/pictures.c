@@ -13,18 +13,18 @@ struct kd_pictures {
     float *only; int64_t only_label;   // the first image, while it may be the only one
 };
 
-int kd_pictures_open(kd_pictures **out, const char *path, int64_t h, int64_t w, int64_t c, bool grey, kd_err *err)
+int kd_pictures_open(kd_pictures **out, const char *path, int64_t h, int64_t w, int64_t c, unsigned how, kd_err *err)
 {
     kd_pictures *p = *out = kd_alloc(sizeof *p);
     if (!p) return kd_fail_memory(err, path);
     p->path = strcmp(path, "-") ? path : "stdin", p->size = h * w * c, p->c = c;
     int code = kd_images_open(&p->r, path, err);
     const kd_images_info *i = code ? NULL : kd_images_info_of(p->r);
-    if (!code && (i->h != h || i->w != w || (i->c != c && !(grey && i->c == 1))))
+    if (!code && (i->h != h || i->w != w || (i->c != c && !((how & KD_PICTURES_GREY) && i->c == 1))))
         code = kd_fail(err, KD_EUSAGE, "%s: images are %lldx%lldx%lld, the model's %lldx%lldx%lld", p->path, (long long)i->h,
                        (long long)i->w,
                        (long long)i->c, (long long)h, (long long)w, (long long)c);
-    if (!code && !(p->only = kd_alloc((size_t)p->size * sizeof *p->only))) code = kd_fail_memory(err, path);
+    if (!code && (how & KD_PICTURES_REPEAT) && !(p->only = kd_alloc((size_t)p->size * sizeof *p->only))) code = kd_fail_memory(err, path);
     if (code) {
         kd_pictures_close(p);
         *out = NULL;
@@ -34,7 +34,7 @@ int kd_pictures_open(kd_pictures **out, const char *path, int64_t h, int64_t w, 
     return 0;
 }
 
-bool kd_pictures_has_label(const kd_pictures *p) { return kd_images_info_of(p->r)->has_label; }
+const kd_images_info *kd_pictures_info(const kd_pictures *p) { return kd_images_info_of(p->r); }
 
 void kd_pictures_close(kd_pictures *p)
 {
@@ -72,7 +72,7 @@ int kd_pictures_take(kd_pictures *p, int64_t n, float *to, int64_t *label, int64
         const int64_t k = p->run.label ? p->run.label[p->at] : 0;
         if (label) label[*got] = k;
         p->at++;
-        if (p->taken == 0) memcpy(p->only, image, (size_t)p->size * sizeof *image), p->only_label = k;
+        if (p->taken == 0 && p->only) memcpy(p->only, image, (size_t)p->size * sizeof *image), p->only_label = k;
         if (p->taken == 1) kd_free(p->only), p->only = NULL;
     }
     return 0;
