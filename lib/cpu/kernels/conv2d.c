@@ -51,7 +51,9 @@ static void cut(conv *c)
 static int64_t packed_floats(const conv *c) { return c->panels * NR * c->kh * run_of(c); }
 static int64_t image_floats(const conv *c) { return padded_rows(c) * padded_cols(c) * c->ci; }
 static int64_t block_pixels(const conv *c) { return c->block_images * c->block_rows * c->cols; }
-static int64_t thread_floats(const conv *c) { return c->block_images * image_floats(c) + block_pixels(c) * (NR + 2); }
+static int64_t padded_floats(const conv *c) { return ceil_div(c->block_images * image_floats(c), NR) * NR; }
+// A thread's: the padded rows, the block's product with a panel, and where its pixels begin (two floats' room each)
+static int64_t thread_floats(const conv *c) { return padded_floats(c) + block_pixels(c) * NR + ceil_div(2 * block_pixels(c), NR) * NR; }
 
 // Panel p of the weights: [kh][kw][ci][NR]. By a few channels at a time, so that what is written stays in the L1 cache.
 static void pack(void *arg, int64_t p, int thread)
@@ -133,7 +135,7 @@ static void block(void *arg, int64_t tile, int thread)
     const int64_t number = tile / c->groups, p0 = tile % c->groups * c->group, p1 = least(p0 + c->group, c->panels);
     const int64_t image = number / c->blocks_down * c->block_images, row = number % c->blocks_down * c->block_rows;
     const int64_t images = least(c->block_images, c->n - image), rows = least(c->block_rows, c->rows - row);
-    float *const padded = c->scratch + thread * thread_floats(c), *const t = padded + c->block_images * image_floats(c);
+    float *const padded = c->scratch + thread * thread_floats(c), *const t = padded + padded_floats(c);
     int64_t *const at = (int64_t *)(void *)(t + block_pixels(c) * NR);
     for (int64_t i = 0; i < images; i++)
         for (int64_t y = 0; y < (rows - 1) * c->stride + c->kh; y++)
