@@ -30,15 +30,18 @@ static int64_t tile_scratch(void)          // floats a thread: columns of dy by 
     return (OUT + MR + IN + NR) * ROWS;
 }
 
-// Columns [c, c + n) of dy for k rows, as strips of MR columns: strip s holds k rows of MR floats.
+// Columns [c, c + n) of dy for k rows, as strips of MR columns: strip s holds k rows of MR floats. Where a row has a whole
+// vector it is copied whole: what is too much is written over by the next row or the next strip, or lies in the room behind.
 static void pack_strips(float *to, const float *dy, int64_t ld, int64_t k, int64_t n)
 {
-    for (int64_t c = 0; c < n; c += MR, to += k * MR) {
-        const int64_t m = n - c < MR ? n - c : MR;
-        for (int64_t l = 0; l < k; l++)
-            for (int64_t q = 0; q < m; q++)
-                to[l * MR + q] = dy[l * ld + c + q];
-    }
+    for (int64_t c = 0; c < n; c += MR, to += k * MR)
+        if (n - c >= VW)
+            for (int64_t l = 0; l < k; l++)
+                *(vf *)(to + l * MR) = *(const vf *)(dy + l * ld + c);
+        else
+            for (int64_t l = 0; l < k; l++)
+                for (int64_t q = 0; q < n - c && q < MR; q++)
+                    to[l * MR + q] = dy[l * ld + c + q];
 }
 
 static void tile(void *arg, int64_t t, int thread)
