@@ -25,29 +25,29 @@ static int take(void **values, kd_dtype to, const kd_frame *f, const char *file,
     return 0;
 }
 
-static void nhwc_of(float *to, const float *from, int64_t n, kd_call_shape s)
+static void nhwc_of(float *to, const float *from, int64_t n, int64_t pixels, int64_t c)
 {
-    const int64_t pixels = s.h * s.w;
     for (int64_t i = 0; i < n; i++)
         for (int64_t p = 0; p < pixels; p++)
-            for (int64_t k = 0; k < s.c; k++) to[(i * pixels + p) * s.c + k] = from[(i * s.c + k) * pixels + p];
+            for (int64_t k = 0; k < c; k++) to[(i * pixels + p) * c + k] = from[(i * c + k) * pixels + p];
 }
 
-static void nchw_of(float *to, const float *from, int64_t n, kd_call_shape s)
+static void nchw_of(float *to, const float *from, int64_t n, int64_t pixels, int64_t c)
 {
-    const int64_t pixels = s.h * s.w;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < s.c; k++)
-            for (int64_t p = 0; p < pixels; p++) to[(i * s.c + k) * pixels + p] = from[(i * pixels + p) * s.c + k];
+        for (int64_t k = 0; k < c; k++)
+            for (int64_t p = 0; p < pixels; p++) to[(i * c + k) * pixels + p] = from[(i * pixels + p) * c + k];
 }
 
-static int take_images(float **images, int64_t n, kd_call_shape s, const kd_frame *f, const char *file, const char *name, kd_err *err)
+static int take_images(float **images, int64_t n, int64_t c, kd_call_shape s, const kd_frame *f, const char *file, const char *name,
+                       kd_err *err)
 {
     void *nchw = NULL;
-    KD_TRY(take(&nchw, KD_F32, f, file, name, KD_SHAPE(n, s.c, s.h, s.w), err));
+    if (!c) return 0;
+    KD_TRY(take(&nchw, KD_F32, f, file, name, KD_SHAPE(n, c, s.h, s.w), err));
     if (!nchw) return 0;
-    *images = kd_alloc((size_t)(n * s.c * s.h * s.w + 1) * sizeof **images);
-    if (*images) nhwc_of(*images, nchw, n, s);
+    *images = kd_alloc((size_t)(n * c * s.h * s.w + 1) * sizeof **images);
+    if (*images) nhwc_of(*images, nchw, n, s.h * s.w, c);
     kd_free(nchw);
     return *images ? 0 : kd_fail_memory(err, name);
 }
@@ -60,25 +60,51 @@ static int take_floats(float **values, kd_shape want, const kd_frame *f, const c
     return 0;
 }
 
-static int take_all(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape s, kd_err *err)
+// The noise levels, or what the network itself is told in their place.
+static int take_levels(kd_call_inputs *in, const kd_frame *f, const char *file, kd_err *err)
 {
-    const kd_tensor *sigma = kd_frame_get(f, "sigma");
-    if (!sigma) return kd_fail(err, KD_EUSAGE, "%s: no tensor sigma", file);
-    const int64_t n = in->n = sigma->shape.n > 0 ? sigma->shape.d[0] : 1;
+    const kd_tensor *sigma = kd_frame_get(f, "sigma"), *t = kd_frame_get(f, "t"), *level = sigma ? sigma : t;
+    if (!level) return kd_fail(err, KD_EUSAGE, "%s: no tensor sigma", file);
+    if (sigma && t)
+        return kd_fail(err, KD_EUSAGE, "%s: sigma is for a denoiser, t for the network alone: expected one of them, got both", file);
+    const int64_t n = in->n = level->shape.n > 0 ? level->shape.d[0] : 1;
+    if (t) return take_floats(&in->t, KD_SHAPE(n), f, file, "t", err);
     KD_TRY(take_floats(&in->sigma, KD_SHAPE(n), f, file, "sigma", err));
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(in->sigma[i]) || in->sigma[i] <= 0)
             return kd_fail(err, KD_EUSAGE, "%s: sigma[%lld]: expected a number above 0, got %g", file, (long long)i, in->sigma[i]);
-    KD_TRY(take_images(&in->x, n, s, f, file, "x", err));
-    KD_TRY(take_images(&in->x0, n, s, f, file, "x0", err));
-    KD_TRY(take_images(&in->noise, n, s, f, file, "noise", err));
-    KD_TRY(take_images(&in->v, n, s, f, file, "v", err));
+    return 0;
+}
+
+static int take_conditions(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape s, kd_err *err)
+{
+    const int64_t n = in->n;
+    const kd_tensor *cross = s.cross_cond_dim ? kd_frame_get(f, "cross_cond") : NULL;
+    void *classes = NULL;
     KD_TRY(take_floats(&in->aug_cond, KD_SHAPE(n, 9), f, file, "aug_cond", err));
     if (s.mapping_cond_dim) KD_TRY(take_floats(&in->mapping_cond, KD_SHAPE(n, s.mapping_cond_dim), f, file, "mapping_cond", err));
-    void *classes = NULL;
-    KD_TRY(take(&classes, KD_I64, f, file, "class_cond", KD_SHAPE(n), err));
+    KD_TRY(take_images(&in->unet_cond, n, s.unet_cond_dim, s, f, file, "unet_cond", err));
+    if (cross) {
+        in->cross_len = cross->shape.n == 3 ? cross->shape.d[1] : 1;
+        KD_TRY(take_floats(&in->cross_cond, KD_SHAPE(n, in->cross_len, s.cross_cond_dim), f, file, "cross_cond", err));
+        KD_TRY(take_floats(&in->cross_padding, KD_SHAPE(n, in->cross_len), f, file, "cross_cond_padding", err));
+    }
+    const char *name = in->t && !kd_frame_get(f, "class_cond") ? "y" : "class_cond";
+    KD_TRY(take(&classes, KD_I64, f, file, name, KD_SHAPE(n), err));
     in->class_cond = classes;
     return 0;
+}
+
+static int take_all(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape s, kd_err *err)
+{
+    KD_TRY(take_levels(in, f, file, err));
+    const int64_t n = in->n;
+    KD_TRY(take_images(&in->x, n, s.c, s, f, file, "x", err));
+    if (in->t) KD_TRY(take_images(&in->target, n, s.out, s, f, file, "target", err));
+    if (!in->t) KD_TRY(take_images(&in->x0, n, s.c, s, f, file, "x0", err));
+    if (!in->t) KD_TRY(take_images(&in->noise, n, s.c, s, f, file, "noise", err));
+    if (!in->t) KD_TRY(take_images(&in->v, n, s.c, s, f, file, "v", err));
+    return take_conditions(in, f, file, s, err);
 }
 
 int kd_call_inputs_read(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape shape, kd_err *err)
@@ -91,15 +117,16 @@ int kd_call_inputs_read(kd_call_inputs *in, const kd_frame *f, const char *file,
 
 void kd_call_inputs_free(kd_call_inputs *in)
 {
-    void *blocks[] = { in->sigma, in->x, in->x0, in->noise, in->v, in->class_cond, in->aug_cond, in->mapping_cond };
+    void *blocks[] = { in->sigma, in->t, in->x, in->x0, in->noise, in->v, in->target, in->class_cond, in->aug_cond, in->mapping_cond,
+                       in->unet_cond, in->cross_cond, in->cross_padding };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
     *in = (kd_call_inputs){ 0 };
 }
 
-int kd_frame_add_nchw(kd_frame *f, const char *name, const float *images, int64_t n, kd_call_shape s, kd_err *err)
+int kd_frame_add_nchw(kd_frame *f, const char *name, const float *images, int64_t n, int64_t channels, kd_call_shape s, kd_err *err)
 {
     kd_tensor *t;
-    KD_TRY(kd_frame_add(f, name, KD_F32, KD_SHAPE(n, s.c, s.h, s.w), NULL, &t, err));
-    nchw_of(t->data, images, n, s);
+    KD_TRY(kd_frame_add(f, name, KD_F32, KD_SHAPE(n, channels, s.h, s.w), NULL, &t, err));
+    nchw_of(t->data, images, n, s.h * s.w, channels);
     return 0;
 }

@@ -77,6 +77,7 @@ double kd_density_sigma(const kd_density *d, double u, double normal)
     case KD_DENSITY_V_DIFFUSION:         return v_diffusion(d, u);
     case KD_DENSITY_SPLIT_LOGNORMAL:     return split_lognormal(d, u, normal);
     case KD_DENSITY_COSINE_INTERPOLATED: return cosine_interpolated(d, u);
+    case KD_DENSITY_STEPS:               return d->steps->sigma[(int64_t)(u * (double)d->steps->n)];
     }
     return NAN;
 }

@@ -16,7 +16,14 @@ static int refuse(bool bad, const char *why, kd_err *err) { return bad ? kd_fail
 static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
 {
     const bool noisy = d->sampler->noise == KD_NOISE_STEP && o->o.s_churn > 0, free_steps = !kd_sampler_calls(d->sampler, 2);
-    KD_TRY(refuse(config_of(d)->mapping_cond_dim, "the model needs a mapping_cond: only kd-denoise takes one", err));
+    const kd_config *c = config_of(d);
+    KD_TRY(refuse(c->mapping_cond_dim, "the model needs a mapping_cond: only kd-denoise takes one", err));
+    KD_TRY(refuse(c->unet_cond_dim, "the model needs a unet_cond: only kd-denoise takes one", err));
+    KD_TRY(refuse(c->cross_cond_dim, "the model needs a cross_cond: only kd-denoise takes one", err));
+    KD_TRY(refuse(c->classes && !c->no_class && o->classes && !strcmp(o->classes, "none"),
+                  "--class none: the model was trained with classes only", err));
+    KD_TRY(refuse(o->guidance.scale != 1 && c->classes && !c->no_class && !d->guide.weak,
+                  "--cfg: the model was trained with classes only; --guide takes a weaker model", err));
     KD_TRY(refuse(o->seeds && o->interpolate, "--seeds and --interpolate: one of them", err));
     KD_TRY(refuse(o->interpolate && (o->count >= 0 || o->from || o->init), "--interpolate A,B,N says all: not with -n, --from, --init",
                   err));
@@ -31,7 +38,7 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
     KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy), "--invert: only with dpmpp_2m, euler, heun, dpm_2 or lms, without churn", err));
     KD_TRY(refuse(o->invert && o->noise, "--invert draws no noise", err));
     KD_TRY(refuse(o->trajectory && free_steps, "--trajectory: not with dpm_adaptive, whose images have steps of their own", err));
-    KD_TRY(refuse(o->guidance.scale != 1 && !config_of(d)->classes && !d->guide.weak,
+    KD_TRY(refuse(o->guidance.scale != 1 && !c->classes && !d->guide.weak,
                   "--cfg: the model has no classes to be guided by; --guide takes a weaker model", err));
     KD_TRY(refuse(o->guidance.scale == 1 && d->guide.weak, "--guide: --cfg says how much (2, for instance)", err));
     return refuse(!(o->guidance.low <= o->guidance.high), "--cfg-interval: expected LO,HI, not falling", err);
@@ -43,7 +50,7 @@ static int check_weak(const kd_drawing *d, kd_err *err)
     if (!d->guide.weak) return 0;
     const kd_config *a = config_of(d), *b = kd_denoiser_model(d->guide.weak)->config;
     if (a->size[0] == b->size[0] && a->size[1] == b->size[1] && a->channels == b->channels && a->classes == b->classes &&
-        !b->mapping_cond_dim)
+        !b->mapping_cond_dim && !b->unet_cond_dim && !b->cross_cond_dim)
         return 0;
     return kd_fail(err, KD_EUSAGE, "--guide: %s is of %lldx%lldx%lld images and %lld classes, the model of %lldx%lldx%lld and %lld",
                    b->path,

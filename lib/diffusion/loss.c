@@ -1,6 +1,7 @@
 // The graph of the training loss: see denoiser.h for its formula.
 #include "diffusion/denoiser.h"
 #include "base/memory.h"
+#include "op/unet.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,10 +18,24 @@ static int frequency_factors(kd_val **f, kd_graph *g, const kd_config *c, kd_err
     return 0;
 }
 
-static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, kd_err *err)
+static kd_val *loss_of(kd_loss_graph *lg, const kd_net_out *out, kd_val *target, kd_val *f)
+{
+    kd_graph *g = lg->g;
+    if (out->logvar)
+        return kd_gauss_nll(g, out->f, target, out->logvar);
+    kd_val *a = f ? kd_dct2(g, out->f, false) : out->f, *b = f ? kd_dct2(g, target, false) : target;
+    kd_val *loss = kd_mse(g, a, b, lg->weight, f);
+    if (!out->range || !lg->net.train)
+        return loss;
+    lg->bound = kd_input(g, "bound", KD_F32, KD_SHAPE(lg->x0->shape.d[0], KD_BOUND_FACTORS));
+    return kd_add(g, loss, kd_bound(g, out->range, out->f, lg->noise, lg->x0, lg->bound));
+}
+
+static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, int64_t cross_len, kd_err *err)
 {
     kd_graph *g = lg->g;
     const kd_shape image = KD_SHAPE(n, c->size[0], c->size[1], c->channels), each = KD_SHAPE(n);
+    lg->in = kd_net_conditions(g, c, n, cross_len);
     lg->x0 = kd_input(g, "x0", KD_F32, image);
     lg->noise = kd_input(g, "noise", KD_F32, image);
     lg->x_x0 = kd_input(g, "x_x0", KD_F32, each);
@@ -28,29 +43,26 @@ static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, kd_err *err)
     lg->t_x0 = kd_input(g, "t_x0", KD_F32, each);
     lg->t_noise = kd_input(g, "t_noise", KD_F32, each);
     lg->weight = kd_input(g, "weight", KD_F32, each);
-    lg->c_noise = kd_input(g, "c_noise", KD_F32, KD_SHAPE(n, 1));
-    lg->aug_cond = kd_input(g, "aug_cond", KD_F32, KD_SHAPE(n, 9));
-    if (c->classes) lg->class_cond = kd_input(g, "class_cond", KD_I64, each);
-    if (c->mapping_cond_dim) lg->mapping_cond = kd_input(g, "mapping_cond", KD_F32, KD_SHAPE(n, c->mapping_cond_dim));
-    if (lg->net.train) lg->net.index = lg->index = kd_input(g, "index", KD_I64, each);
+    if (lg->net.train)
+        lg->net.index = lg->index = kd_input(g, "index", KD_I64, each);
+    KD_TRY(kd_graph_error(g, err));
 
-    const kd_net_in in = { .x = kd_row_mix(g, lg->x0, lg->x_x0, lg->noise, lg->x_noise), .c_noise = lg->c_noise,
-                           .class_cond = lg->class_cond, .aug_cond = lg->aug_cond, .mapping_cond = lg->mapping_cond };
-    kd_val *F = kd_net_forward(&lg->net, c, &in);
-    kd_val *target = kd_row_mix(g, lg->x0, lg->t_x0, lg->noise, lg->t_noise);
-    kd_val *f;
+    lg->in.x = kd_row_mix(g, lg->x0, lg->x_x0, lg->noise, lg->x_noise);
+    const kd_net_out out = kd_net_forward(&lg->net, c, &lg->in);
+    kd_val *target = kd_row_mix(g, lg->x0, lg->t_x0, lg->noise, lg->t_noise), *f;
+    KD_TRY(kd_graph_error(g, err));
     KD_TRY(frequency_factors(&f, g, c, err));
-    if (f) F = kd_dct2(g, F, false), target = kd_dct2(g, target, false);
-    lg->loss = kd_mse(g, F, target, lg->weight, f);
+    lg->loss = loss_of(lg, &out, target, f);
     return kd_graph_error(g, err);
 }
 
-int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, bool train, bool checkpointing, kd_err *err)
+int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, int64_t cross_len, bool train,
+                      bool checkpointing, kd_err *err)
 {
     *lg = (kd_loss_graph){ .g = kd_graph_new() };
     lg->net = (kd_net){ .g = lg->g, .params = ps, .train = train, .checkpointing = checkpointing,
                         .leaf = calloc((size_t)ps->n, sizeof(kd_val *)) };
-    int code = !lg->g || !lg->net.leaf ? kd_fail_memory(err, "the loss's graph") : build(lg, c, n, err);
+    int code = !lg->g || !lg->net.leaf ? kd_fail_memory(err, "the loss's graph") : build(lg, c, n, cross_len, err);
     if (code) {
         kd_graph_free(lg->g);
         kd_loss_graph_free(lg);
@@ -64,24 +76,64 @@ void kd_loss_graph_free(kd_loss_graph *lg)
     *lg = (kd_loss_graph){ 0 };
 }
 
+// What depends on the noise level ------------------------------------------------------------------------------------
+
+/// Of one image, in the order of the inputs below.
+typedef struct factors { float x_x0, x_noise, t_x0, t_noise, weight, c_noise; } factors;
+
+static factors factors_of(const kd_config *c, double s)
+{
+    const bool karras = c->wrapper == KD_WRAP_KARRAS;
+    const double d = karras ? c->sigma_data : 1, r = sqrt(s * s + d * d);
+    factors f = { .x_x0 = (float)(1 / r), .x_noise = (float)(s / r), .weight = 1, .c_noise = kd_precond_at(c, s).c_noise };
+    switch (c->wrapper) {
+    case KD_WRAP_KARRAS:
+        f.t_x0 = (float)(s / (d * r)), f.t_noise = (float)(-d / r);
+        f.weight = (float)kd_loss_weight(c->loss == KD_LOSS_SIMPLE ? KD_WEIGHT_SNR : c->weighting, s, d);
+        break;
+    case KD_WRAP_V: case KD_WRAP_VD:
+        f.t_x0 = (float)(-s / r), f.t_noise = (float)(1 / r);
+        break;
+    case KD_WRAP_EPS:
+        f.t_x0 = 0, f.t_noise = 1;
+        break;
+    }
+    return f;
+}
+
+/// Of the bound at step i (op.h, kd_bound). The posterior's variance is beta_i (1 - a_{i-1}) / (1 - a_i), 0 at the first
+/// step: the second's stands for it. The log variance lies between its logarithm and that of beta_i. The mean's error is
+/// m (eps - noise), m = beta_i sqrt(a_{i-1}) / (1 - a_i) sqrt(1/a_i - 1).
+static void bound_of(float k[KD_BOUND_FACTORS], const kd_steps *s, double sigma)
+{
+    const int64_t i = (int64_t)kd_steps_of(s, sigma, true), j = i ? i : 1;
+    const double a = s->alpha[i], before = i ? s->alpha[i - 1] : 1;
+    const double low = log(s->beta[j] * (1 - s->alpha[j - 1]) / (1 - s->alpha[j])), high = log(s->beta[i]);
+    k[0] = (float)((high + low) / 2);
+    k[1] = (float)((high - low) / 2);
+    k[2] = (float)low;
+    k[3] = (float)(s->beta[i] * sqrt(before) / (1 - a) * sqrt(1 / a - 1));
+    k[4] = i == 0;
+    k[5] = (float)((double)s->n / 1000);
+}
+
 int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_config *c, const float *sigma, int64_t n, kd_err *err)
 {
-    float *rows = malloc((size_t)(6 * n) * sizeof *rows);
+    enum { KINDS = sizeof(factors) / sizeof(float) };
+    float *rows = malloc((size_t)((KINDS + KD_BOUND_FACTORS) * n) * sizeof *rows), *bound = rows + KINDS * n;
     if (!rows) return kd_fail_memory(err, "the loss's noise levels");
-    float *x_x0 = rows, *x_noise = rows + n, *t_x0 = rows + 2 * n, *t_noise = rows + 3 * n, *weight = rows + 4 * n, *c_noise = rows + 5 * n;
-    const double d = c->sigma_data;
     for (int64_t i = 0; i < n; i++) {
-        const double s = fmax(sigma[i], 1e-20), r = sqrt(s * s + d * d);
-        x_x0[i] = (float)(1 / r);
-        x_noise[i] = (float)(s / r);
-        t_x0[i] = (float)(s / (d * r));
-        t_noise[i] = (float)(-d / r);
-        weight[i] = (float)kd_loss_weight(c->loss == KD_LOSS_SIMPLE ? KD_WEIGHT_SNR : c->weighting, s, d);
-        c_noise[i] = (float)(log(s) / 4);
+        const double s = fmax(sigma[i], 1e-20);
+        const factors f = factors_of(c, s);
+        const float each[KINDS] = { f.x_x0, f.x_noise, f.t_x0, f.t_noise, f.weight, f.c_noise };
+        for (int k = 0; k < KINDS; k++) rows[k * n + i] = each[k];
+        if (lg->bound) bound_of(bound + i * KD_BOUND_FACTORS, c->steps, s);
     }
-    kd_val *const to[] = { lg->x_x0, lg->x_noise, lg->t_x0, lg->t_noise, lg->weight, lg->c_noise };
+    kd_val *const to[KINDS] = { lg->x_x0, lg->x_noise, lg->t_x0, lg->t_noise, lg->weight, lg->in.c_noise };
     int code = 0;
-    for (int k = 0; k < 6 && !code; k++) code = kd_program_set(p, to[k], rows + k * n, err);
+    for (int k = 0; k < KINDS && !code; k++)
+        code = kd_program_set(p, to[k], rows + k * n, err);
+    if (lg->bound && !code) code = kd_program_set(p, lg->bound, bound, err);
     free(rows);
     return code;
 }

@@ -9,6 +9,29 @@ kd_precond kd_precond_of(double s, double d)
                          .c_noise = (float)(log(s) / 4) };
 }
 
+kd_precond kd_precond_at(const kd_config *c, double s)
+{
+    const double v = s * s + 1, r = sqrt(v);
+    kd_precond p = { .c_skip = (float)(1 / v), .c_out = (float)(-s / r), .c_in = (float)(1 / r) };
+    switch (c->wrapper) {
+    case KD_WRAP_KARRAS:
+        p = kd_precond_of(s, c->sigma_data);
+        p.c_noise = (float)kd_net_time(c, s);
+        break;
+    case KD_WRAP_V:
+        p.c_noise = (float)kd_net_time(c, atan(s) * M_2_PI);
+        break;
+    case KD_WRAP_EPS:
+        p.c_skip = 1, p.c_out = (float)-s;
+        p.c_noise = (float)kd_steps_of(c->steps, s, c->quantize);
+        break;
+    case KD_WRAP_VD:
+        p.c_noise = (float)kd_steps_of(c->steps, s, c->quantize);
+        break;
+    }
+    return p;
+}
+
 double kd_loss_weight(kd_weight_type w, double s, double d)
 {
     const double v = s * s + d * d;

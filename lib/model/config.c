@@ -11,11 +11,11 @@ enum { MAX_FILE = 16 << 20 };
 static int read_filled(kd_config *c, const kd_json *user, bool foreign, kd_err *err)
 {
     json_t *filled;
-    KD_TRY(kd_config_fill(&filled, user, err));
+    KD_TRY(kd_config_fill(&filled, user, c->type, err));
     const kd_json top = kd_json_top(filled, user->file, user->code);
     int code;
     if ((code = kd_config_read_model(c, &top, err)) || (code = kd_config_read_training(c, &top, foreign, err)) ||
-        (code = kd_config_check_sizes(c, err)))
+        (code = kd_config_check_sizes(c, err)) || (!foreign && (code = kd_config_check_training(c, err))))
         goto done;
     c->json = kd_json_python(filled, 4);
     if (!c->json)
@@ -45,7 +45,7 @@ int kd_config_parse(kd_config **out, const char *json, const char *path, bool fo
         code = kd_config_read_toy(c, &top, err);
         goto done;
     }
-    if ((code = kd_config_check_keys(&top, foreign ? &unknown : NULL, err)))
+    if ((code = kd_config_check_keys(&top, &c->type, foreign ? &unknown : NULL, err)))
         goto done;
     if ((code = read_filled(c, &top, foreign, err)))
         goto done;
@@ -122,6 +122,7 @@ void kd_config_free(kd_config *c)
     free(c->dataset_type);
     free(c->dataset_location);
     free(c->json);
+    kd_steps_free(c->steps);
     kd_free(c);
 }
 

@@ -2,12 +2,17 @@
 #ifndef KD_CONFIG_H
 #define KD_CONFIG_H
 #include "base/err.h"
+#include "model/steps.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KD_MAX_LEVELS = 16 };
+enum { KD_MAX_LEVELS = 16, KD_MAX_RES_BLOCKS = 16 };
 
-typedef enum { KD_MODEL_TRANSFORMER_V2, KD_MODEL_TOY_MIXTURE } kd_model_type;        // later: UNets, transformer v1, ...
+/// guided_diffusion: OpenAI's UNetModel, which no config of k-diffusion names; the others are k-diffusion's own.
+/// toy_mixture: no network at all (model/toy.h).
+typedef enum { KD_MODEL_TRANSFORMER_V2, KD_MODEL_TRANSFORMER_V1, KD_MODEL_IMAGE_V1, KD_MODEL_GUIDED, KD_MODEL_TOY_MIXTURE } kd_model_type;
+extern const char *const kd_model_type_names[];                // as the config's model.type
+
 typedef enum { KD_SELF_NONE, KD_SELF_GLOBAL, KD_SELF_NEIGHBORHOOD, KD_SELF_SHIFTED_WINDOW } kd_self_attn_type;
 
 typedef struct kd_level {
@@ -17,11 +22,48 @@ typedef struct kd_level {
     double dropout;
 } kd_level;
 
+typedef struct kd_transformer_v2 {
+    int64_t patch[2];                  // h, w
+    int levels; kd_level level[KD_MAX_LEVELS];
+    int64_t mapping_width, mapping_depth, mapping_d_ff;
+    double mapping_dropout;
+} kd_transformer_v2;
+
+typedef struct kd_transformer_v1 {
+    int64_t patch[2], depth, width, d_ff;
+    double dropout;
+} kd_transformer_v1;
+
+typedef struct kd_stage { int64_t depth, channels; bool self_attn, cross_attn; } kd_stage;
+typedef struct kd_image_v1_config {
+    int64_t patch, mapping_out, skip_stages;
+    int stages; kd_stage stage[KD_MAX_LEVELS];
+    bool augment_wrapper;              // names begin with "inner_model.", and aug_cond leads the mapping condition
+    double dropout;
+} kd_image_v1_config;
+
+typedef struct kd_guided_config {
+    int64_t model_channels, out_channels, res_blocks;
+    int levels; int64_t width[KD_MAX_LEVELS];                  // features: channel_mult * model_channels
+    bool attention[KD_MAX_LEVELS];                             // a level attends
+    int64_t heads, heads_upsample, head_channels;              // head_channels > 0 counts, else the numbers of heads
+    bool conv_resample, scale_shift, resblock_updown, new_attention_order;
+    double dropout, max_period;        // max_period: of the time embedding
+} kd_guided_config;
+
+/// How a network becomes a denoiser (peer: k_diffusion/layers.py Denoiser, k_diffusion/external.py):
+/// karras  preconditioned; the network is told sigma
+/// v       it gives v and is told 2/pi atan(sigma)
+/// eps     it gives the noise and is told a step of a discrete schedule (OpenAI's, CompVis')
+/// vd      v, with a discrete schedule
+typedef enum { KD_WRAP_KARRAS, KD_WRAP_V, KD_WRAP_EPS, KD_WRAP_VD } kd_wrapper_type;
+
 typedef enum { KD_DENSITY_LOGNORMAL, KD_DENSITY_LOGLOGISTIC, KD_DENSITY_LOGUNIFORM, KD_DENSITY_V_DIFFUSION,
-               KD_DENSITY_SPLIT_LOGNORMAL, KD_DENSITY_COSINE_INTERPOLATED } kd_density_type;
+               KD_DENSITY_SPLIT_LOGNORMAL, KD_DENSITY_COSINE_INTERPOLATED, KD_DENSITY_STEPS } kd_density_type;
 /// Parameters with the defaults of k_diffusion/config.py make_sample_density filled in; unused ones are 0.
 typedef struct kd_density {
     kd_density_type type;
+    const kd_steps *steps;             // steps: each of the discrete schedule's levels as likely; the config's
     double loc, scale, scale_2;        // split-lognormal: scale is scale_1
     double min_value, max_value;
     double image_d, noise_d_low, noise_d_high;
@@ -35,17 +77,28 @@ typedef struct kd_config {
     char *path;                        // for messages
     // model
     kd_model_type type;
-    int64_t channels, size[2], patch[2];                       // input_channels, input_size (h, w), patch_size (h, w)
-    int levels; kd_level level[KD_MAX_LEVELS];
-    int64_t mapping_width, mapping_depth, mapping_d_ff, mapping_cond_dim;
-    double mapping_dropout;
-    int64_t components; bool per_pixel;                        // toy_mixture: model/toy.h
+    union {                            // by type
+        kd_transformer_v2 v2;
+        kd_transformer_v1 v1;
+        kd_image_v1_config image_v1;
+        kd_guided_config guided;
+        struct { int64_t components; bool per_pixel; };        // toy_mixture
+    };
+    int64_t channels, size[2];                                 // of an image; size is (h, w)
+    int64_t classes;                                           // 0: none
+    bool no_class;                                             // class number `classes` means "no class": guidance can use it
+    bool aug_cond;                                             // takes an augmentation condition of 9 numbers
+    int64_t mapping_cond_dim, unet_cond_dim, cross_cond_dim;   // of other conditions; 0: none
+    bool has_variance;                                         // gives a log variance for each image too
+    bool learn_sigma;                                          // gives a variance for each pixel: twice the channels
+    kd_wrapper_type wrapper; bool quantize;                    // quantize: the nearest step stands for a noise level
+    kd_steps *steps;                                           // the discrete schedule; NULL for karras and v
     double augment_prob, sigma_data, sigma_min, sigma_max;
     kd_loss_type loss; kd_weight_type weighting; int64_t loss_scales;
     kd_density density; bool has_density;                      // inference configs may lack it
     // dataset
     char *dataset_type, *dataset_location;                     // "imagefolder", ...; location may be NULL
-    int64_t classes; double cond_dropout;                      // num_classes (without the "no class" row), cond_dropout_rate
+    double cond_dropout;                                       // cond_dropout_rate: how often training gives no class
     // optimizer
     bool sgd; double lr, beta1, beta2, eps, weight_decay, momentum; bool nesterov;
     // schedules
@@ -58,8 +111,8 @@ typedef struct kd_config {
 /// Reads a config file, or the `config` metadata of a model or checkpoint file (told by its content). Every key is
 /// checked: unknown ones are KD_EUSAGE with their path and the nearest known name; wrong types and values say what was
 /// expected and found; sizes that do not fit (width and d_head, d_head and 8, kernel and level, window and level, image
-/// and patch, odd grids before a merge) are refused with the numbers and the nearest good ones. `adam8bit`: KD_EUSAGE with
-/// the reason. Other model types than the peer's image_transformer_v2: KD_EUSAGE, not supported yet.
+/// and patch, odd grids before a merge, channels and groups or heads) are refused with the numbers and the nearest good ones.
+/// `adam8bit`: KD_EUSAGE with the reason. formats/config.md lists what is beyond k-diffusion's own keys.
 int kd_config_load(kd_config **c, const char *path, kd_err *err);
 /// The same from text. foreign (the metadata of a model): unknown keys are not errors but are listed in *warning (one line,
 /// caller frees; NULL if none), and how it was trained (adam8bit, any dataset type) does not matter.

@@ -1,18 +1,36 @@
-// k-diffusion's defaults for an image_transformer_v2. Peer: k_diffusion/config.py load_config. The order of keys is that
-// of the peer's merged config, which its converter writes into inference files.
+// k-diffusion's defaults. Peer: k_diffusion/config.py load_config. The order of keys is that of the peer's merged config,
+// which its converter writes into inference files: what all networks have, then the network's own.
 #include "model/config_parts.h"
+#include <math.h>
 #include <string.h>
 
-static const char defaults[] =
-    "{ \"model\": { \"sigma_data\": 1.0, \"dropout_rate\": null, \"augment_prob\": 0.0, \"loss_config\": \"karras\","
-    "    \"loss_weighting\": \"karras\", \"loss_scales\": 1, \"mapping_width\": 256, \"mapping_depth\": 2,"
-    "    \"mapping_d_ff\": null, \"mapping_cond_dim\": 0, \"mapping_dropout_rate\": 0.0, \"d_ffs\": null,"
-    "    \"self_attns\": null, \"augment_wrapper\": false, \"skip_stages\": 0, \"has_variance\": false },"
-    "  \"dataset\": { \"type\": \"imagefolder\", \"num_classes\": 0, \"cond_dropout_rate\": 0.1 },"
-    "  \"optimizer\": { \"type\": \"adamw\", \"lr\": 0.0005, \"betas\": [0.9, 0.99], \"eps\": 1e-8,"
-    "    \"weight_decay\": 0.0001 },"
-    "  \"lr_sched\": { \"type\": \"constant\", \"warmup\": 0.0 },"
-    "  \"ema_sched\": { \"type\": \"inverse\", \"power\": 0.6667, \"max_value\": 0.9999 } }";
+#define COMMON(dropout) \
+    "{ \"model\": { \"sigma_data\": 1.0, \"dropout_rate\": " dropout ", \"augment_prob\": 0.0, \"loss_config\": \"karras\"," \
+    "    \"loss_weighting\": \"karras\", \"loss_scales\": 1, "
+#define SECTIONS(optimizer) \
+    "  \"dataset\": { \"type\": \"imagefolder\", \"num_classes\": 0, \"cond_dropout_rate\": 0.1 }," \
+    "  \"optimizer\": { \"type\": \"adamw\", " optimizer " }," \
+    "  \"lr_sched\": { \"type\": \"constant\", \"warmup\": 0.0 }," \
+    "  \"ema_sched\": { \"type\": \"inverse\", \"power\": 0.6667, \"max_value\": 0.9999 } }"
+#define TRANSFORMER "\"lr\": 0.0005, \"betas\": [0.9, 0.99], \"eps\": 1e-8, \"weight_decay\": 0.0001"
+
+static const char *const defaults[] = {
+    [KD_MODEL_TRANSFORMER_V2] = COMMON("null")
+    "    \"mapping_width\": 256, \"mapping_depth\": 2, \"mapping_d_ff\": null, \"mapping_cond_dim\": 0,"
+    "    \"mapping_dropout_rate\": 0.0, \"d_ffs\": null, \"self_attns\": null, \"augment_wrapper\": false,"
+    "    \"skip_stages\": 0, \"has_variance\": false }," SECTIONS(TRANSFORMER),
+    [KD_MODEL_TRANSFORMER_V1] = COMMON("0.0")
+    "    \"d_ff\": 0, \"augment_wrapper\": false, \"skip_stages\": 0, \"has_variance\": false }," SECTIONS(TRANSFORMER),
+    [KD_MODEL_IMAGE_V1] = COMMON("0.0")
+    "    \"patch_size\": 1, \"augment_wrapper\": true, \"mapping_cond_dim\": 0, \"unet_cond_dim\": 0, \"cross_cond_dim\": 0,"
+    "    \"cross_attn_depths\": null, \"skip_stages\": 0, \"has_variance\": false },"
+    SECTIONS("\"lr\": 0.0001, \"betas\": [0.95, 0.999], \"eps\": 1e-6, \"weight_decay\": 0.001"),
+    // as guided-diffusion's training script has them; its optimizer decays no weight, and no class is ever left out
+    [KD_MODEL_GUIDED] =
+    "{ \"model\": { \"sigma_data\": 1.0, \"augment_prob\": 0.0, \"loss_config\": \"karras\", \"loss_weighting\": \"karras\","
+    "    \"loss_scales\": 1, \"wrapper\": \"eps\", \"quantize\": false },"
+    SECTIONS("\"lr\": 0.0001, \"betas\": [0.9, 0.999], \"eps\": 1e-8, \"weight_decay\": 0.0"),
+};
 
 /// What Python's `not x` means for the values that stand for "compute it": missing, null, 0, [].
 static bool is_empty(const json_t *v)
@@ -59,7 +77,7 @@ static json_t *triples(const json_t *widths)
 }
 
 /// Values that follow from others. Widths are checked by now.
-static int derive(json_t *model, const char *file, kd_err *err)
+static int derive_v2(json_t *model, const char *file, kd_err *err)
 {
     const json_t *widths = json_object_get(model, "widths");
     const size_t levels = json_array_size(widths);
@@ -76,33 +94,68 @@ static int derive(json_t *model, const char *file, kd_err *err)
     return failed ? kd_fail_memory(err, file) : 0;
 }
 
-int kd_config_fill(json_t **filled, const kd_json *user, kd_err *err)
+static int fill_v2(json_t *model, const kd_json *user, kd_err *err)
 {
-    json_t *all, *own;
     int64_t width[KD_MAX_LEVELS], mapping_width;
     size_t levels;
+    const kd_json widths = kd_json_at(user, "widths");
+    KD_TRY(kd_json_array(&widths, &levels, err));
+    if (levels < 1 || levels > KD_MAX_LEVELS)
+        return kd_json_fail(&widths, err, "expected 1 to %d widths, one a level, got %zu", KD_MAX_LEVELS, levels);
+    KD_TRY(kd_config_ints(user, "widths", levels, 1, KD_MAX_WIDTH, width, err));
+    KD_TRY(kd_config_int(user, "mapping_width", 1, KD_MAX_WIDTH, &mapping_width, err));
+    return derive_v2(model, user->file, err);
+}
+
+/// x rounded to a multiple of the largest power of two that keeps the error within 5 %. Peer: round_to_power_of_two.
+static int64_t round_coarsely(double x)
+{
+    const int powers = (int)ceil(log2(x));
+    for (int i = powers - 1; i >= 0; i--) {
+        const double unit = ldexp(1, i), y = rint(x / unit) * unit;        // halves to even, as Python's round
+        if (fabs((y - x) / x) <= 0.05)
+            return (int64_t)y;
+    }
+    return (int64_t)rint(x);
+}
+
+static int fill_v1(json_t *model, const kd_json *user, kd_err *err)
+{
+    int64_t width;
+    KD_TRY(kd_config_int(user, "width", 1, KD_MAX_WIDTH, &width, err));
+    if (is_empty(json_object_get(model, "d_ff")) &&
+        json_object_set_new(model, "d_ff", json_integer(round_coarsely((double)width * 8 / 3))))
+        return kd_fail_memory(err, user->file);
+    return 0;
+}
+
+static int derive(json_t *all, const kd_json *user, kd_model_type type, kd_err *err)
+{
+    const kd_json top = kd_json_top(all, user->file, user->code), model = kd_json_at(&top, "model");
+    json_t *to = json_object_get(all, "model");
+    switch (type) {
+    case KD_MODEL_TRANSFORMER_V2: return fill_v2(to, &model, err);
+    case KD_MODEL_TRANSFORMER_V1: return fill_v1(to, &model, err);
+    case KD_MODEL_IMAGE_V1:       return 0;
+    case KD_MODEL_GUIDED:         return kd_config_fill_guided(all, &top, err);
+    case KD_MODEL_TOY_MIXTURE:    break;                   // has a reader of its own
+    }
+    return 0;
+}
+
+int kd_config_fill(json_t **filled, const kd_json *user, kd_model_type type, kd_err *err)
+{
+    json_t *all, *own;
     *filled = NULL;
-    KD_TRY(kd_json_parse(&all, "defaults", KD_EFAIL, defaults, sizeof defaults - 1, err));
+    KD_TRY(kd_json_parse(&all, "defaults", KD_EFAIL, defaults[type], strlen(defaults[type]), err));
     own = json_deep_copy(user->v);
     int code = own && !json_object_update_recursive(all, own) ? 0 : kd_fail_memory(err, user->file);
     json_decref(own);
-    if (code)
-        goto done;
-    const kd_json top = kd_json_top(all, user->file, user->code), model = kd_json_at(&top, "model"),
-                  widths = kd_json_at(&model, "widths");
-    if ((code = kd_json_array(&widths, &levels, err)))
-        goto done;
-    if (levels < 1 || levels > KD_MAX_LEVELS) {
-        code = kd_json_fail(&widths, err, "expected 1 to %d widths, one a level, got %zu", KD_MAX_LEVELS, levels);
-        goto done;
-    }
-    if ((code = kd_config_ints(&model, "widths", levels, 1, 1 << 16, width, err)) ||
-        (code = kd_config_int(&model, "mapping_width", 1, 1 << 16, &mapping_width, err)))
-        goto done;
-    code = derive(json_object_get(all, "model"), user->file, err);
-done:
+    if (!code)
+        code = derive(all, user, type, err);
     if (code)
         json_decref(all);
-    *filled = code ? NULL : all;
+    else
+        *filled = all;
     return code;
 }

@@ -1,15 +1,21 @@
-// The keys of a k-diffusion config with an image_transformer_v2.
+// The keys of a config, by its network.
 #include "model/config_parts.h"
 #include <string.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static const char *const top_keys[] = { "model", "dataset", "optimizer", "lr_sched", "ema_sched" };
-static const char *const model_keys[] = {
-    "type", "input_channels", "input_size", "patch_size", "depths", "widths", "d_ffs", "self_attns", "dropout_rate",
-    "mapping_width", "mapping_depth", "mapping_d_ff", "mapping_cond_dim", "mapping_dropout_rate", "augment_wrapper",
-    "augment_prob", "skip_stages", "has_variance", "loss_config", "loss_weighting", "loss_scales", "sigma_data",
-    "sigma_min", "sigma_max", "sigma_sample_density" };
+static const char *const v2_keys[] = {
+    "patch_size", "depths", "widths", "d_ffs", "self_attns", "mapping_width", "mapping_depth", "mapping_d_ff",
+    "mapping_cond_dim", "mapping_dropout_rate", "augment_wrapper", "skip_stages", "has_variance", NULL };
+static const char *const v1_keys[] = {
+    "patch_size", "depth", "width", "d_ff", "augment_wrapper", "skip_stages", "has_variance", NULL };
+static const char *const image_v1_keys[] = {
+    "patch_size", "mapping_out", "depths", "channels", "self_attn_depths", "cross_attn_depths", "cross_cond_dim",
+    "unet_cond_dim", "mapping_cond_dim", "augment_wrapper", "skip_stages", "has_variance", NULL };
+static const char *const common_keys[] = {
+    "type", "input_channels", "input_size", "dropout_rate", "augment_prob", "loss_config", "loss_weighting", "loss_scales",
+    "sigma_data", "sigma_min", "sigma_max", "sigma_sample_density", "wrapper", "quantize" };
 static const char *const attn_keys[] = { "type", "d_head", "kernel_size", "window_size" };
 static const char *const density_keys[] = {
     "type", "mean", "std", "loc", "scale", "std_1", "std_2", "scale_1", "scale_2", "min_value", "max_value", "image_d",
@@ -27,6 +33,8 @@ static bool is_known(const char *key, const char *const *known, int n)
         i++;
     return i < n;
 }
+
+const char *const kd_model_type_names[] = { "image_transformer_v2", "image_transformer_v1", "image_v1", "guided_diffusion", "toy_mixture" };
 
 static int check(const kd_json *object, const char *const *known, int n, kd_str *unknown, kd_err *err)
 {
@@ -52,28 +60,27 @@ static int check_at(const kd_json *o, const char *key, const char *const *known,
     return j.v ? check(&j, known, n, unknown, err) : 0;
 }
 
-/// The peer's other networks have other keys: say so instead of "unknown key".
-static int check_type(const kd_json *model, kd_err *err)
+static int check_model(const kd_json *model, kd_model_type type, kd_str *unknown, kd_err *err)
 {
-    static const char *const later[] = { "image_v1", "image_transformer_v1", "guided_diffusion" };
-    const kd_json type = kd_json_at(model, "type");
-    const char *name;
-    KD_TRY(kd_json_object(model, err));
-    KD_TRY(kd_json_str(&type, &name, err));
-    if (!strcmp(name, "image_transformer_v2"))
-        return 0;
-    if (is_known(name, later, COUNT(later)))
-        return kd_json_fail(&type, err, "%s is not supported yet by this version, only image_transformer_v2", name);
-    return kd_json_fail(&type, err, "expected image_transformer_v2, got \"%.60s\"", name);
+    const char *const *own[] = { v2_keys, v1_keys, image_v1_keys, kd_guided_keys }, *known[64];       // by kd_model_type
+    int n = 0;
+    for (int i = 0; i < COUNT(common_keys); i++)
+        known[n++] = common_keys[i];
+    for (const char *const *key = own[type]; *key; key++)
+        known[n++] = *key;
+    return check(model, known, n, unknown, err);
 }
 
-int kd_config_check_keys(const kd_json *top, kd_str *unknown, kd_err *err)
+int kd_config_check_keys(const kd_json *top, kd_model_type *type, kd_str *unknown, kd_err *err)
 {
+    int t;
     KD_TRY(check(top, top_keys, COUNT(top_keys), unknown, err));
     const kd_json model = kd_json_at(top, "model");
-    KD_TRY(check_type(&model, err));
-    KD_TRY(check(&model, model_keys, COUNT(model_keys), unknown, err));
-    if (kd_config_has(&model, "self_attns")) {
+    KD_TRY(kd_json_object(&model, err));
+    KD_TRY(kd_config_choice(&model, "type", kd_model_type_names, 4, &t, err));
+    *type = (kd_model_type)t;
+    KD_TRY(check_model(&model, *type, unknown, err));
+    if (*type == KD_MODEL_TRANSFORMER_V2 && kd_config_has(&model, "self_attns")) {
         const kd_json attns = kd_json_at(&model, "self_attns");
         size_t n;
         KD_TRY(kd_json_array(&attns, &n, err));

@@ -2,8 +2,7 @@
 #include "model/config_parts.h"
 #include <stdio.h>
 
-/// "nearest 28 or 32": the multiples of `unit` around v.
-static const char *multiples(char buf[64], int64_t v, int64_t unit)
+const char *kd_config_multiples(char buf[64], int64_t v, int64_t unit)
 {
     const long long below = v / unit * unit, above = below + unit;
     if (below)
@@ -16,39 +15,39 @@ static const char *multiples(char buf[64], int64_t v, int64_t unit)
 /// An image side is a whole number of patches, and an even one before each merge of 2x2 tokens.
 static int check_side(const kd_config *c, int axis, kd_err *err)
 {
-    const long long size = c->size[axis], patch = c->patch[axis], unit = patch << (c->levels - 1);
+    const long long size = c->size[axis], patch = c->v2.patch[axis], unit = patch << (c->v2.levels - 1);
     const char *side = axis ? "width" : "height";
     char near[64];
-    multiples(near, size, unit);
+    kd_config_multiples(near, size, unit);
     if (size % unit == 0)
         return 0;
     if (size % patch)
         return kd_fail(err, KD_EUSAGE, "%s: model.input_size: %s %lld is not a multiple of the patch %s %lld%s: %s",
-                       c->path, side, size, side, patch, c->levels > 1 ? " times 2 for each merge" : "", near);
+                       c->path, side, size, side, patch, c->v2.levels > 1 ? " times 2 for each merge" : "", near);
     int merge = 0;
     while ((size / patch >> merge) % 2 == 0)
         merge++;
     return kd_fail(err, KD_EUSAGE, "%s: model.input_size: %s %lld gives %lld tokens at level %d, an odd number before the "
                    "2x2 merge to level %d; with patch %s %lld and %d levels it must be a multiple of %lld: %s", c->path,
-                   side, size, size / patch >> merge, merge, merge + 1, side, patch, c->levels, unit, near);
+                   side, size, size / patch >> merge, merge, merge + 1, side, patch, c->v2.levels, unit, near);
 }
 
 static int check_heads(const kd_config *c, int i, kd_err *err)
 {
-    const kd_level *l = &c->level[i];
+    const kd_level *l = &c->v2.level[i];
     char near[64];
     if (l->d_head % 8)          // half of a head is rotated, in pairs, by y and by x
         return kd_fail(err, KD_EUSAGE, "%s: model.self_attns[%d].d_head: %lld is not a multiple of 8: %s", c->path, i,
-                       (long long)l->d_head, multiples(near, l->d_head, 8));
+                       (long long)l->d_head, kd_config_multiples(near, l->d_head, 8));
     if (l->width % l->d_head)
         return kd_fail(err, KD_EUSAGE, "%s: model.widths[%d]: %lld is not a multiple of self_attns[%d].d_head %lld: %s",
-                       c->path, i, (long long)l->width, i, (long long)l->d_head, multiples(near, l->width, l->d_head));
+                       c->path, i, (long long)l->width, i, (long long)l->d_head, kd_config_multiples(near, l->width, l->d_head));
     return 0;
 }
 
 static int check_kernel(const kd_config *c, int i, int64_t h, int64_t w, kd_err *err)
 {
-    const long long k = c->level[i].size, shorter = h < w ? h : w, largest = shorter % 2 ? shorter : shorter - 1;
+    const long long k = c->v2.level[i].size, shorter = h < w ? h : w, largest = shorter % 2 ? shorter : shorter - 1;
     if (k > shorter)
         return kd_fail(err, KD_EUSAGE, "%s: model.self_attns[%d].kernel_size: %lld is more than the %lldx%lld tokens of "
                        "level %d: the largest that fits is %lld", c->path, i, k, (long long)h, (long long)w, i, largest);
@@ -63,7 +62,7 @@ static int check_kernel(const kd_config *c, int i, int64_t h, int64_t w, kd_err 
 
 static int check_window(const kd_config *c, int i, int64_t h, int64_t w, kd_err *err)
 {
-    const int64_t size = c->level[i].size;
+    const int64_t size = c->v2.level[i].size;
     if (h % size == 0 && w % size == 0)
         return 0;
     int64_t below = size < h ? size : h, above = size;
@@ -80,17 +79,17 @@ static int check_window(const kd_config *c, int i, int64_t h, int64_t w, kd_err 
                    "%d: %s", c->path, i, (long long)size, (long long)h, (long long)w, i, near);
 }
 
-int kd_config_check_sizes(const kd_config *c, kd_err *err)
+static int check_v2(const kd_config *c, kd_err *err)
 {
     char near[64];
     KD_TRY(check_side(c, 0, err));
     KD_TRY(check_side(c, 1, err));
-    if (c->mapping_width % 2)               // half cosines, half sines
+    if (c->v2.mapping_width % 2)               // half cosines, half sines
         return kd_fail(err, KD_EUSAGE, "%s: model.mapping_width: %lld is not even: %s", c->path,
-                       (long long)c->mapping_width, multiples(near, c->mapping_width, 2));
-    for (int i = 0; i < c->levels; i++) {
-        const kd_level *l = &c->level[i];
-        const int64_t h = c->size[0] / c->patch[0] >> i, w = c->size[1] / c->patch[1] >> i;
+                       (long long)c->v2.mapping_width, kd_config_multiples(near, c->v2.mapping_width, 2));
+    for (int i = 0; i < c->v2.levels; i++) {
+        const kd_level *l = &c->v2.level[i];
+        const int64_t h = c->size[0] / c->v2.patch[0] >> i, w = c->size[1] / c->v2.patch[1] >> i;
         if (l->self_attn != KD_SELF_NONE)
             KD_TRY(check_heads(c, i, err));
         if (l->self_attn == KD_SELF_NEIGHBORHOOD)
@@ -98,5 +97,42 @@ int kd_config_check_sizes(const kd_config *c, kd_err *err)
         if (l->self_attn == KD_SELF_SHIFTED_WINDOW)
             KD_TRY(check_window(c, i, h, w, err));
     }
+    return 0;
+}
+
+static int check_v1(const kd_config *c, kd_err *err)
+{
+    const kd_transformer_v1 *t = &c->v1;
+    char near[64];
+    for (int axis = 0; axis < 2; axis++)
+        if (c->size[axis] % t->patch[axis])
+            return kd_fail(err, KD_EUSAGE, "%s: model.input_size: %s %lld is not a multiple of the patch %s %lld: %s", c->path,
+                           axis ? "width" : "height", (long long)c->size[axis], axis ? "width" : "height",
+                           (long long)t->patch[axis], kd_config_multiples(near, c->size[axis], t->patch[axis]));
+    if (t->width % 64)
+        return kd_fail(err, KD_EUSAGE, "%s: model.width: %lld is not a multiple of 64, a head's width: %s", c->path,
+                       (long long)t->width, kd_config_multiples(near, t->width, 64));
+    return 0;
+}
+
+int kd_config_check_sizes(const kd_config *c, kd_err *err)
+{
+    switch (c->type) {
+    case KD_MODEL_TRANSFORMER_V2: return check_v2(c, err);
+    case KD_MODEL_TRANSFORMER_V1: return check_v1(c, err);
+    case KD_MODEL_IMAGE_V1:       return kd_config_check_image_v1(c, err);
+    case KD_MODEL_GUIDED:         return kd_config_check_guided(c, err);
+    case KD_MODEL_TOY_MIXTURE:    break;                   // has a reader of its own
+    }
+    return 0;
+}
+
+int kd_config_check_training(const kd_config *c, kd_err *err)
+{
+    if (c->augment_prob > 0 && !c->aug_cond)        // unnoticed, augmentations would become part of what is sampled
+        return kd_fail(err, KD_EUSAGE, "%s: model.augment_prob: this network is not told of augmentations%s: set it to 0", c->path,
+                       c->type == KD_MODEL_IMAGE_V1 ? " (augment_wrapper is false)" : "");
+    if (c->classes && c->type == KD_MODEL_IMAGE_V1)
+        return kd_fail(err, KD_EUSAGE, "%s: dataset.num_classes: an image_v1 takes no classes: set it to 0", c->path);
     return 0;
 }

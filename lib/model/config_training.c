@@ -16,6 +16,19 @@ static int copy_string(const kd_json *o, const char *key, char **to, kd_err *err
     return *to ? 0 : kd_fail_memory(err, o->file);
 }
 
+/// A guided model says itself how many classes it has.
+static int read_classes(kd_config *c, const kd_json *o, kd_err *err)
+{
+    const kd_json j = kd_json_at(o, "num_classes");
+    int64_t classes;
+    KD_TRY(kd_config_int(o, "num_classes", 0, 10 * 1000 * 1000, &classes, err));
+    if (c->type != KD_MODEL_GUIDED)
+        c->classes = classes;
+    else if (classes && classes != c->classes)
+        return kd_json_fail(&j, err, "the model has %lld: set it to 0 or that", (long long)c->classes);
+    return 0;
+}
+
 static int read_dataset(kd_config *c, const kd_json *o, bool foreign, kd_err *err)
 {
     static const char *const types[] = { "imagefolder", "imagefolder-class", "cifar10", "mnist", "huggingface", "custom" };
@@ -25,8 +38,11 @@ static int read_dataset(kd_config *c, const kd_json *o, bool foreign, kd_err *er
     KD_TRY(copy_string(o, "type", &c->dataset_type, err));
     if (kd_config_has(o, "location"))
         KD_TRY(copy_string(o, "location", &c->dataset_location, err));
-    KD_TRY(kd_config_int(o, "num_classes", 0, 10 * 1000 * 1000, &c->classes, err));
-    return kd_config_num(o, "cond_dropout_rate", 0, 1, &c->cond_dropout, err);
+    KD_TRY(read_classes(c, o, err));
+    KD_TRY(kd_config_num(o, "cond_dropout_rate", 0, 1, &c->cond_dropout, err));
+    if (!c->no_class)
+        c->cond_dropout = 0;
+    return 0;
 }
 
 static int read_beta(const kd_json *betas, int i, double *to, kd_err *err)

@@ -52,6 +52,18 @@ int kd_config_bool(const kd_json *o, const char *key, bool *to, kd_err *err)
     return kd_json_bool(&j, to, err);
 }
 
+int kd_json_rate(const kd_json *j, double *to, kd_err *err)
+{
+    KD_TRY(kd_json_num(j, 0, 1, to, err));
+    return *to < 1 ? 0 : kd_json_fail(j, err, "expected a rate below 1");
+}
+
+int kd_config_rate(const kd_json *o, const char *key, double *to, kd_err *err)
+{
+    const kd_json j = kd_json_at(o, key);
+    return kd_json_rate(&j, to, err);
+}
+
 int kd_config_choice(const kd_json *o, const char *key, const char *const *names, int n, int *to, kd_err *err)
 {
     const kd_json j = kd_json_at(o, key);

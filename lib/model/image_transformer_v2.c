@@ -122,16 +122,16 @@ static kd_val *level(kd_net *m, const kd_level *l, int64_t first, kd_val *x, kd_
 static kd_val *mapping_block(kd_net *m, const kd_config *c, kd_val *x)
 {
     kd_val *h = rms_norm(m, "norm.scale", x, KD_TAG_MAPPING);
-    h = geglu(m, h, c->mapping_d_ff, KD_TAG_MAPPING);
-    h = dropout(m, h, c->mapping_dropout);
-    return linear(m, "down_proj", h, c->mapping_width, KD_INIT_ZERO, KD_TAG_DECAY | KD_TAG_MAPPING, x);
+    h = geglu(m, h, c->v2.mapping_d_ff, KD_TAG_MAPPING);
+    h = dropout(m, h, c->v2.mapping_dropout);
+    return linear(m, "down_proj", h, c->v2.mapping_width, KD_INIT_ZERO, KD_TAG_DECAY | KD_TAG_MAPPING, x);
 }
 
 static kd_val *mapping(kd_net *m, const kd_config *c, kd_val *x)
 {
     kd_scope_push(m->g, "mapping");
     x = rms_norm(m, "in_norm.scale", x, KD_TAG_MAPPING);
-    for (int64_t i = 0; i < c->mapping_depth; i++) {
+    for (int64_t i = 0; i < c->v2.mapping_depth; i++) {
         kd_scope_pushf(m->g, "blocks.%d", (int)i);
         x = mapping_block(m, c, x);
         kd_scope_pop(m->g);
@@ -144,7 +144,7 @@ static kd_val *mapping(kd_net *m, const kd_config *c, kd_val *x)
 /// What the noise level and the conditions say, for all norms of the network.
 static kd_val *conditioning(kd_net *m, const kd_config *c, const kd_net_in *in)
 {
-    const int64_t width = c->mapping_width;
+    const int64_t width = c->v2.mapping_width;
     // a missing augmentation condition is one of zeros, whose features are not zero: cos 0 = 1
     kd_val *aug = in->aug_cond ? in->aug_cond : kd_const(m->g, "aug_cond", KD_SHAPE(in->x->shape.d[0], AUG_COND), NULL);
     kd_val *e = linear(m, "time_in_proj", fourier(m, "time_emb", in->c_noise, width), width, KD_INIT_FAN_IN, 0, NULL);
@@ -179,17 +179,15 @@ static kd_val *token_split(kd_net *m, kd_val *x, kd_val *skip)
     return kd_lerp(m->g, skip, kd_patch_split(m->g, x, 2, 2), fac);
 }
 
-kd_val *kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *in)
+kd_net_out kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *in)
 {
     kd_graph *g = m->g;
-    const int mid = c->levels - 1;
-    const int64_t p = c->patch[0], q = c->patch[1];
+    const int mid = c->v2.levels - 1;
+    const int64_t p = c->v2.patch[0], q = c->v2.patch[1];
     kd_val *skip[KD_MAX_LEVELS], *pos[KD_MAX_LEVELS], *x = in->x;
-    if (!x)
-        return NULL;
 
     kd_scope_push(g, "patch_in");
-    x = token_merge(m, x, c->level[0].width, p, q);
+    x = token_merge(m, x, c->v2.level[0].width, p, q);
     kd_scope_pop(g);
     kd_val *cond = conditioning(m, c, in);
 
@@ -198,13 +196,13 @@ kd_val *kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *
             kd_scope_pushf(g, "down_levels.%d", i);
         else
             kd_scope_push(g, "mid_level");
-        pos[i] = kd_axial_positions(g, c->size[0] / p >> i, c->size[1] / q >> i);
-        x = skip[i] = level(m, &c->level[i], 0, x, pos[i], cond);
+        pos[i] = kd_axial_positions(g, c->size[0] / p >> i, c->size[1] / q >> i, 1);
+        x = skip[i] = level(m, &c->v2.level[i], 0, x, pos[i], cond);
         kd_scope_pop(g);
         if (i == mid)
             break;
         kd_scope_pushf(g, "merges.%d", i);
-        x = token_merge(m, x, c->level[i + 1].width, 2, 2);
+        x = token_merge(m, x, c->v2.level[i + 1].width, 2, 2);
         kd_scope_pop(g);
     }
     for (int i = mid - 1; i >= 0; i--) {
@@ -212,7 +210,7 @@ kd_val *kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *
         x = token_split(m, x, skip[i]);
         kd_scope_pop(g);
         kd_scope_pushf(g, "up_levels.%d", i);
-        x = level(m, &c->level[i], c->level[i].depth, x, pos[i], cond);      // layers are counted on from the way down
+        x = level(m, &c->v2.level[i], c->v2.level[i].depth, x, pos[i], cond);      // layers are counted on from the way down
         kd_scope_pop(g);
     }
 
@@ -221,5 +219,5 @@ kd_val *kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_in *
     x = linear(m, "proj", x, c->channels * p * q, KD_INIT_ZERO, KD_TAG_DECAY, NULL);
     x = kd_patch_split(g, x, p, q);
     kd_scope_pop(g);
-    return x;
+    return (kd_net_out){ .f = x, .whole = x };
 }

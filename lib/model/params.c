@@ -32,14 +32,20 @@ void kd_params_free(kd_params *ps)
 
 typedef struct place { int group, module, index, declared; kd_param_info info; } place;
 
+static const char WRAPPER[] = "inner_model.";        // in front of all names of an image_v1 in its augment wrapper
+
 /// "down_levels.1.0.ff.up_proj.weight": module 8 of the list, index 1. The up levels, for one, are met from the inside out.
 static place place_of(const kd_param_info *p, int declared, const char *const *modules)
 {
-    const size_t n = strcspn(p->name, ".");
+    const char *name = p->name + (strncmp(p->name, WRAPPER, sizeof WRAPPER - 1) ? 0 : sizeof WRAPPER - 1);
     int module = 0;
-    while (modules[module] && (strncmp(modules[module], p->name, n) || modules[module][n]))
-        module++;
-    const int index = p->name[n] ? atoi(p->name + n + 1) : 0;         // 0 if what follows is a word
+    size_t n = 0;
+    for (; modules[module]; module++) {
+        n = strlen(modules[module]);
+        if (!strncmp(modules[module], name, n) && (name[n] == '.' || !name[n]))
+            break;
+    }
+    const int index = modules[module] && name[n] ? atoi(name + n + 1) : 0;       // 0 if what follows is a word
     return (place){ p->group < 0 ? 4 : p->group, module, index, declared, *p };
 }
 
@@ -86,6 +92,9 @@ static const char *const *modules_of(const kd_config *c)
 {
     switch (c->type) {
     case KD_MODEL_TRANSFORMER_V2: return kd_image_transformer_v2_modules;
+    case KD_MODEL_TRANSFORMER_V1: return kd_image_transformer_v1_modules;
+    case KD_MODEL_IMAGE_V1:       return kd_image_v1_modules;
+    case KD_MODEL_GUIDED:         return kd_guided_diffusion_modules;
     case KD_MODEL_TOY_MIXTURE:    return kd_toy_modules;
     }
     return NULL;
@@ -98,14 +107,9 @@ static int declare_all(kd_params *ps, const kd_config *c, kd_err *err)
     if (!g)
         return kd_fail_memory(err, "a graph");
     kd_net m = { .g = g, .params = ps, .declare = true };
-    const kd_net_in in = {
-        .x = kd_input(g, "x", KD_F32, KD_SHAPE(1, c->size[0], c->size[1], c->channels)),
-        .c_noise = kd_input(g, "c_noise", KD_F32, KD_SHAPE(1, 1)),
-        .class_cond = c->classes ? kd_input(g, "class_cond", KD_I64, KD_SHAPE(1)) : NULL,
-        .mapping_cond = c->mapping_cond_dim ? kd_input(g, "mapping_cond", KD_F32, KD_SHAPE(1, c->mapping_cond_dim)) : NULL,
-    };
-    const bool inputs = in.x && in.c_noise && (in.class_cond || !c->classes) && (in.mapping_cond || !c->mapping_cond_dim);
-    const kd_val *out = inputs ? kd_net_forward(&m, c, &in) : NULL;
+    kd_net_in in = kd_net_conditions(g, c, 1, 1);
+    in.x = kd_input(g, "x", KD_F32, KD_SHAPE(1, c->size[0], c->size[1], c->channels));
+    const kd_val *out = kd_net_forward(&m, c, &in).f;
     int code = kd_graph_error(g, err);
     if (!code && (!out || m.out_of_memory))
         code = kd_fail_memory(err, "a graph");
@@ -142,6 +146,53 @@ static void init_rope(float *to, const kd_shape *shape)
             to[h * angles + j] = (float)(M_PI * exp((double)(j * heads + h) / (double)(heads * angles) * log(10)));
 }
 
+/// Angles of heads and positions are parameters here, as logarithms. freqs [heads, n]
+static void init_log_rope(float *to, const kd_shape *shape)
+{
+    const int64_t heads = shape->d[0], n = shape->d[1];
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t j = 0; j < n; j++)
+            to[h * n + j] = (float)(log(M_PI) + (n > 1 ? (double)j / (double)(n - 1) : 0) * log(5));
+}
+
+static void init_fir(float *to, float factor)
+{
+    static const float taps[] = { 1, 3, 3, 1 };
+    for (int i = 0; i < 16; i++)
+        to[i] = factor * taps[i / 4] * taps[i % 4] / 64;
+}
+
+/// Rows of a normal matrix made orthonormal one after another (modified Gram-Schmidt, twice, in double): its Q factor with
+/// a positive diagonal of R, so as evenly distributed as the peer's. w [rows, cols]; columns instead if they are fewer.
+static void init_orthogonal(float *to, const kd_param_info *p, const kd_rng *rng)
+{
+    const int64_t rows = p->shape.d[0], cols = p->count / rows, n = rows < cols ? rows : cols, m = rows < cols ? cols : rows;
+    const int64_t across = rows < cols ? cols : 1, along = rows < cols ? 1 : cols;       // strides between vectors and in one
+    double *q = kd_alloc((size_t)p->count * sizeof *q);
+    kd_rng_normal(rng, to, 0, p->count);
+    for (int64_t i = 0; q && i < n; i++) {
+        double *v = q + i * m, norm = 0;
+        for (int64_t k = 0; k < m; k++)
+            v[k] = to[i * across + k * along];
+        for (int64_t j = 0; j < 2 * i; j++) {
+            const double *u = q + j % i * m;
+            double dot = 0;
+            for (int64_t k = 0; k < m; k++)
+                dot += u[k] * v[k];
+            for (int64_t k = 0; k < m; k++)
+                v[k] -= dot * u[k];
+        }
+        for (int64_t k = 0; k < m; k++)
+            norm += v[k] * v[k];
+        for (int64_t k = 0; k < m; k++)
+            v[k] /= sqrt(norm);
+    }
+    for (int64_t i = 0; q && i < n; i++)
+        for (int64_t k = 0; k < m; k++)
+            to[i * across + k * along] = (float)q[i * m + k];
+    kd_free(q);
+}
+
 static void fill(float *to, int64_t n, float value)
 {
     for (int64_t i = 0; i < n; i++)
@@ -152,12 +203,16 @@ static void init(const kd_param_info *p, uint64_t seed, float *to)
 {
     const uint64_t name = kd_hash_of(p->name, strlen(p->name)) & ((UINT64_C(1) << 40) - 1);
     const kd_rng rng = kd_rng_of(seed, KD_RNG_INIT, 0, name, 0);
-    const float bound = (float)(1 / sqrt((double)p->count / (double)p->shape.d[0]));
+    const double fan_in = p->init_value > 0 ? p->init_value : (double)p->count / (double)p->shape.d[0];
+    const float bound = (float)(1 / sqrt(fan_in));
     switch (p->init) {
     case KD_INIT_ZERO: fill(to, p->count, 0); break;
     case KD_INIT_ONE: fill(to, p->count, 1); break;
     case KD_INIT_VALUE: fill(to, p->count, p->init_value); break;
     case KD_INIT_NORMAL: kd_rng_normal(&rng, to, 0, p->count); break;
+    case KD_INIT_ORTHOGONAL: init_orthogonal(to, p, &rng); break;
+    case KD_INIT_LOG_ROPE: init_log_rope(to, &p->shape); break;
+    case KD_INIT_FIR: init_fir(to, p->init_value); break;
     case KD_INIT_ROPE: init_rope(to, &p->shape); break;
     case KD_INIT_FAN_IN:
         kd_rng_uniforms(&rng, to, 0, p->count);

@@ -42,6 +42,13 @@ void kd_accumulate_node(kd_flat_node *o, int64_t n, float *y, const float *x)
     input(o, 1, n, x);
 }
 
+void kd_clamp_max_node(kd_flat_node *o, int64_t n, float *p, double most)
+{
+    begin(o, KD_OP_clamp_max, KD_F32, n, p);
+    input(o, 0, n, p);
+    o->node.f[0] = most;
+}
+
 void kd_adamw_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *v, float *ema,
                    const kd_step *s, double beta1, double beta2, double eps)
 {

@@ -16,6 +16,9 @@ void kd_sum_squares_node(kd_flat_node *o, int64_t n, const float *x, double *sum
 /// y += x
 void kd_accumulate_node(kd_flat_node *o, int64_t n, float *y, const float *x);
 
+/// p = min(p, most), in place
+void kd_clamp_max_node(kd_flat_node *o, int64_t n, float *p, double most);
+
 /// What the update rules share. The gradient is first multiplied by clip. ema may be NULL; after the step
 /// ema += (1 - ema_decay)(p - ema), so decay 0 copies p exactly.
 typedef struct kd_step {

@@ -70,12 +70,22 @@ kd_val *kd_scale(kd_graph *g, kd_val *x, double f);                             
 /// Dropout of whole channels of an image: the uniform of a channel is that of element c in kd_dropout.
 kd_val *kd_dropout_channels(kd_graph *g, kd_val *x, kd_val *index, double p);
 
-/// [cos(t f), sin(t f)], f_k = max_period^(-k / h), h = dim / 2; odd dim: a last 0. t [N] is data; angles in double.
+/// [cos(t f), sin(t f)], f_k = max_period^(-k / h), h = dim / 2; odd dim: a last 0. t [N] or [N,1] is data; angles in double.
 kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_period);
 
 // Loss -----------------------------------------------------------------------------------------------------------------
 
 /// l[n] = mean(((a - b)^2 / exp(logvar[n]) + logvar[n]) / 2). a, b [N,..]; logvar [N] or [N,1]; b is data.
 kd_val *kd_gauss_nll(kd_graph *g, kd_val *a, kd_val *b, kd_val *logvar);
+
+/// A step's term of the variational bound, in bits an element, as a lesson for the variance alone: only `range` has a
+/// gradient. The predicted log variance is L = mid + half range, the mean's error m (eps - noise). k [N,KD_BOUND_FACTORS] is
+/// data: mid, half, the true posterior's log variance, m, 1 at the first step (else 0), w:
+///   l[n] = w[n] mean((L - true + exp(true - L) + m^2 (eps - noise)^2 exp(-L) - 1) / 2) / ln 2
+/// and at the first step minus the log-likelihood of x0, an image of 256 levels at [-1, 1], under the normal distribution cut
+/// into its levels. Nichol & Dhariwal 2021, arXiv:2102.09672, sec. 3.1; peer guided_diffusion/losses.py.
+/// range, eps, noise, x0 [N,..]
+enum { KD_BOUND_FACTORS = 6 };
+kd_val *kd_bound(kd_graph *g, kd_val *range, kd_val *eps, kd_val *noise, kd_val *x0, kd_val *k);
 
 #endif

@@ -69,6 +69,18 @@ int kd_grad_accumulate(kd_backend *be, const kd_params *ps, float *to, const flo
     return run(be, &o, NULL, err);
 }
 
+/// What a parameter may not exceed (transformer v1's scales) it is set to.
+static int clamp(kd_backend *be, const kd_params *ps, const kd_opt_state *s, kd_err *err)
+{
+    for (int i = 0; i < ps->n; i++) {
+        kd_flat_node o;
+        if (ps->p[i].group < 0 || isinf(ps->p[i].most)) continue;
+        kd_clamp_max_node(&o, ps->p[i].count, s->w + ps->p[i].offset, ps->p[i].most);
+        KD_TRY(run(be, &o, NULL, err));
+    }
+    return 0;
+}
+
 // The step -------------------------------------------------------------------------------------------------------------
 
 void kd_group_rates(double lr[4], double base)
@@ -92,5 +104,5 @@ int kd_opt_step(kd_backend *be, const kd_params *ps, const kd_config *c, const k
             kd_adamw_node(&o, n, s->w + a, s->grad + a, s->m + a, s->v + a, s->ema + a, &rule, c->beta1, c->beta2, c->eps);
         KD_TRY(run(be, &o, NULL, err));
     }
-    return 0;
+    return clamp(be, ps, s, err);
 }

@@ -67,7 +67,7 @@ static int append_gradient(kd_trainer *t, kd_val **wrt, kd_val **dx, kd_val **ou
 static int plan_program(kd_trainer *t, kd_err *err)
 {
     const size_t n = (size_t)t->ps->n;
-    KD_TRY(kd_loss_graph_new(&t->lg, t->c, t->ps, t->o.batch, true, t->o.checkpointing, err));
+    KD_TRY(kd_loss_graph_new(&t->lg, t->c, t->ps, t->o.batch, 0, true, t->o.checkpointing, err));
     t->flops_forward = kd_graph_flops(t->lg.g) / (double)t->o.batch;
     kd_val **room = calloc(3 * n + 1, sizeof *room);
     if (!room) return kd_fail_memory(err, "a graph");
@@ -81,8 +81,10 @@ static int check_options(const kd_trainer *t, const kd_model *init, kd_err *err)
     const kd_config *c = t->c;
     if (!c->has_density)
         return kd_fail(err, KD_EUSAGE, "%s: model.sigma_sample_density: training needs one", c->path);
-    if (c->mapping_cond_dim)
-        return kd_fail(err, KD_EUSAGE, "%s: model.mapping_cond_dim: images carry no such condition to train on", c->path);
+    const char *condition = c->mapping_cond_dim ? "mapping_cond_dim" : c->unet_cond_dim ? "unet_cond_dim"
+                          : c->cross_cond_dim ? "cross_cond_dim" : NULL;
+    if (condition)
+        return kd_fail(err, KD_EUSAGE, "%s: model.%s: images carry no such condition to train on", c->path, condition);
     if (!init) return 0;
     char *difference = kd_config_model_difference(c, init->config);
     if (!difference) return 0;
@@ -148,8 +150,8 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     KD_TRY(set(t, t->lg.x0, b->x0, err));
     KD_TRY(set(t, t->lg.noise, b->noise, err));
     KD_TRY(kd_loss_graph_set_sigma(&t->lg, t->p, t->c, b->sigma, b->n, err));
-    KD_TRY(set(t, t->lg.class_cond, b->class_cond, err));
-    KD_TRY(set(t, t->lg.aug_cond, b->aug_cond, err));
+    KD_TRY(set(t, t->lg.in.class_cond, b->class_cond, err));
+    KD_TRY(set(t, t->lg.in.aug_cond, b->aug_cond, err));
     KD_TRY(set(t, t->lg.index, b->index, err));
     KD_TRY(set(t, t->dloss, t->ones, err));
     KD_TRY(kd_program_run(t->p, &run, err));

@@ -62,3 +62,58 @@ double golden_error(const float *a, const double *b, int64_t n)
     }
     return most > 0 ? worst / most : worst;
 }
+
+int golden_judge(const char *name, const char *what, double error, double peer, const char *which)
+{
+    const double allowed = fmax(1e-6, 3 * peer);
+    const bool ok = error <= allowed;                     // false for NaN
+    printf("# %-22s %-30s %.2g of %.2g allowed %s%s\n", name, what, error, allowed, which, ok ? "" : "  TOO LARGE");
+    return !ok;
+}
+
+static const kd_tensor *same_shape(const kd_frame *got, const kd_tensor *want)
+{
+    const kd_tensor *t = kd_frame_get(got, want->name);
+    if (!t || t->dtype != KD_F32 || !kd_shape_same(&t->shape, &want->shape)) stop("not computed, or in another shape", want->name);
+    return t;
+}
+
+int golden_compare(const kd_frame *got, const kd_frame *want, const char *name, const char *what, const char *tolerance)
+{
+    int64_t n;
+    double *values = golden_f64(want, what, &n);
+    const kd_tensor *t = same_shape(got, kd_frame_get(want, what));
+    const int bad = golden_judge(name, what, golden_error(t->data, values, n), golden_tolerance(name, tolerance), "");
+    free(values);
+    return bad;
+}
+
+int golden_compare_gradients(const kd_frame *got, const char *name, int *count)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s.grads", name);
+    kd_frame *grads = golden_load(path);
+    double largest = 0, worst = 0, square = 0, norm = 0;
+    const char *worst_name = "";
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < grads->n; i++) {
+            int64_t n;
+            double most = 0, error = 0, *want = golden_f64(grads, grads->t[i].name, &n);
+            const float *have = same_shape(got, &grads->t[i])->data;
+            for (int64_t k = 0; k < n; k++) {
+                const double e = have[k] - want[k];
+                most = fmax(most, fabs(want[k]));
+                error = isnan(e) ? INFINITY : fmax(error, fabs(e));
+                if (pass) square += e * e, norm += want[k] * want[k];
+            }
+            free(want);
+            if (!pass) largest = fmax(largest, most);
+            else if (error / fmax(most, largest / 1000) > worst)
+                worst = error / fmax(most, largest / 1000), worst_name = grads->t[i].name;
+        }
+    int bad = golden_judge(name, "grad worst", worst, golden_tolerance(name, "grad_worst"), worst_name);
+    bad += golden_judge(name, "grad l2", sqrt(square / norm), golden_tolerance(name, "grad_l2_all"), "");
+    *count = grads->n;
+    kd_frame_free(grads);
+    return bad;
+}

@@ -17,4 +17,13 @@ double golden_tolerance(const char *group, const char *key);
 
 /// max |a - b| / max |b|: the error of golden README section 13. NaN if there is one in a.
 double golden_error(const float *a, const double *b, int64_t n);
+/// Prints what was measured and what is allowed, the larger of three times `peer` and 1e-6; 1 if it is more (or NaN), else 0.
+/// which: more to say, or "".
+int golden_judge(const char *name, const char *what, double error, double peer, const char *which);
+/// The same for tensor `what` of two frames, with tolerances.json's `tolerance` for case `name`. Another shape ends the program.
+int golden_compare(const kd_frame *got, const kd_frame *want, const char *name, const char *what, const char *tolerance);
+/// All gradients of NAME.grads: the worst of a tensor, relative to the larger of its own maximum and a thousandth of the
+/// model's largest gradient, and all together. The number of these tensors is returned in *n; 0 to 2 are too large.
+int golden_compare_gradients(const kd_frame *got, const char *name, int *n);
+
 #endif

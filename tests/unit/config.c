@@ -26,6 +26,27 @@ static const char one_level[] =
     "    \"patch_size\": [4, 4], \"depths\": [1], \"widths\": [64], \"sigma_data\": 0.5, \"sigma_min\": 1e-2,"
     "    \"sigma_max\": 80 } }";
 
+static const char unet[] =
+    "{ \"model\": { \"type\": \"image_v1\", \"input_channels\": 3, \"input_size\": [32, 48], \"mapping_out\": 64,"
+    "    \"depths\": [1, 2, 3], \"channels\": [64, 128, 128], \"self_attn_depths\": [false, true, true],"
+    "    \"sigma_min\": 1e-2, \"sigma_max\": 80, \"sigma_sample_density\": {\"type\": \"cosine-interpolated\"} } }";
+
+static const char first[] =
+    "{ \"model\": { \"type\": \"image_transformer_v1\", \"input_channels\": 3, \"input_size\": [32, 48], \"patch_size\": [4, 4],"
+    "    \"depth\": 2, \"width\": 128, \"sigma_min\": 1e-2, \"sigma_max\": 80 } }";
+
+/// guided_diffusion in the scripts' words: the network that unet.cu trains.
+static const char scripts[] =
+    "{ \"model\": { \"type\": \"guided_diffusion\", \"image_size\": 64, \"num_channels\": 64, \"num_res_blocks\": 2,"
+    "    \"attention_resolutions\": \"16,8\", \"num_head_channels\": 32 } }";
+
+/// The same in the constructor's.
+static const char constructor[] =
+    "{ \"model\": { \"type\": \"guided_diffusion\", \"image_size\": 64, \"in_channels\": 3, \"model_channels\": 64, \"out_channels\": 3,"
+    "    \"num_res_blocks\": 2, \"attention_resolutions\": [4, 8], \"channel_mult\": [1, 2, 3, 4], \"num_heads\": 4,"
+    "    \"num_head_channels\": 32,"
+    "    \"use_scale_shift_norm\": true } }";
+
 /// Sets "model.self_attns[1].d_head" to a JSON text; NULL deletes it. Missing objects on the way are made.
 static void edit(json_t *at, const char *path, const char *value)
 {
@@ -89,17 +110,19 @@ static kd_config *parsed_edit(const char *path, const char *value)
 
 // Errors -----------------------------------------------------------------------------------------------------------
 
-static const struct { const char *path, *value, *message; } wrong[] = {
+typedef struct mistake { const char *path, *value, *message; } mistake;
+static const mistake wrong[] = {
     { "modle", "{}", "modle: unknown key (did you mean model?)" },
     { "model", "3", "model: expected an object, got 3" },
     { "model", NULL, "model: expected an object, got nothing" },
-    { "model.type", NULL, "model.type: expected a string, got nothing" },
-    { "model.type", "\"image_v1\"", "model.type: image_v1 is not supported yet by this version, only image_transformer_v2" },
-    { "model.type", "\"image_transformer_v1\"",
-      "model.type: image_transformer_v1 is not supported yet by this version, only image_transformer_v2" },
-    { "model.type", "\"guided_diffusion\"",
-      "model.type: guided_diffusion is not supported yet by this version, only image_transformer_v2" },
-    { "model.type", "\"image_transformer\"", "model.type: expected image_transformer_v2, got \"image_transformer\"" },
+    { "model.type", NULL,
+      "model.type: expected image_transformer_v2, image_transformer_v1, image_v1 or guided_diffusion, got nothing" },
+    { "model.type", "\"image_transformer\"",
+      "model.type: expected image_transformer_v2, image_transformer_v1, image_v1 or guided_diffusion, got \"image_transformer\"" },
+    { "model.wrapper", "\"edm\"", "model.wrapper: expected karras, v, eps or vd, got \"edm\"" },
+    { "model.wrapper", "\"eps\"", "model.wrapper: an image_transformer_v2 takes the logarithm of what it is told, which a step 0 "
+      "has not: expected karras or v" },
+    { "model.quantize", "true", "model.quantize: there are no steps to choose from: with wrapper eps or vd only" },
     { "model.dephts", "[1]", "model.dephts: unknown key (did you mean depths?)" },
     { "model.xyz", "1", "model.xyz: unknown key" },
     { "model.self_attns[1].windowsize", "4", "model.self_attns[1].windowsize: unknown key (did you mean window_size?)" },
@@ -151,7 +174,7 @@ static const struct { const char *path, *value, *message; } wrong[] = {
     { "model.has_variance", "0", "model.has_variance: expected true or false, got 0" },
     { "model.sigma_sample_density.type", "\"normal\"",
       "model.sigma_sample_density.type: expected lognormal, loglogistic, loguniform, v-diffusion, split-lognormal, "
-      "cosine-interpolated or cosine, got \"normal\"" },
+      "cosine-interpolated, steps or cosine, got \"normal\"" },
     { "model.sigma_sample_density", "{\"type\": \"lognormal\", \"scale\": 1}",
       "model.sigma_sample_density.loc: expected a number, got nothing" },
     { "model.sigma_sample_density", "{\"type\": \"lognormal\", \"mean\": 0, \"std\": 0}",
@@ -205,21 +228,139 @@ static const struct { const char *path, *value, *message; } wrong[] = {
     { "ema_sched.max_value", "1.1", "ema_sched.max_value: expected a number 0 to 1, got 1.1" },
 };
 
+static const mistake wrong_unet[] = {
+    { "model.chanels", "[1]", "model.chanels: unknown key (did you mean channels?)" },
+    { "model.patch_size", "[2, 2]", "model.patch_size: expected an integer 1 to 65536, got a list of 2" },
+    { "model.mapping_out", NULL, "model.mapping_out: expected an integer 1 to 65536, got nothing" },
+    { "model.mapping_out", "63", "model.mapping_out: 63 is not even: nearest 62 or 64" },
+    { "model.channels", "[]", "model.channels: expected 1 to 16 numbers of channels, one a stage, got 0" },
+    { "model.depths", "[1]", "model.depths: expected 3 integers, one a stage as in channels, got 1" },
+    { "model.depths[0]", "0", "model.depths[0]: expected an integer 1 to 1024, got 0" },
+    { "model.self_attn_depths", "[true]", "model.self_attn_depths: expected 3 truth values, one a stage as in channels, got 1" },
+    { "model.self_attn_depths[1]", "1", "model.self_attn_depths[1]: expected true or false, got 1" },
+    { "model.cross_cond_dim", "8", "model.cross_attn_depths: expected a list, got null" },
+    { "model.skip_stages", "3", "model.skip_stages: expected fewer than the 3 stages, got 3" },
+    { "model.dropout_rate", "1", "model.dropout_rate: expected a rate below 1" },
+    { "model.input_size[1]", "46",
+      "model.input_size: width 46 is not a multiple of 4, patch_size 1 and 2 for each of 2 halvings: nearest 44 or 48" },
+    { "model.input_size", "[4, 8]",
+      "model.input_size: height 4 leaves one pixel at the deepest stage: it takes 8 or more" },
+    { "model.channels[0]", "100", "model.channels[0]: 100 channels do not divide into 3 groups: a multiple of 32 does" },
+    { "model.channels[0]", "56",
+      "model.channels[0]: 112 channels do not divide into 3 groups (with those of the skip connection): a multiple of 32 does" },
+    { "model.channels", NULL, "model.channels: expected a list, got nothing" },
+    { "model.channels[1]", "224", "model.channels[1]: 224 channels do not divide into 3 heads: a multiple of 64 does" },
+    { "dataset", "{\"num_classes\": 10}", "dataset.num_classes: an image_v1 takes no classes: set it to 0" },
+    { "model.wrapper", "\"vd\"",
+      "model.wrapper: an image_v1 takes the logarithm of what it is told, which a step 0 has not: expected karras or v" },
+    { "model.sigma_sample_density", "{\"type\": \"steps\"}",
+      "model.sigma_sample_density: steps are those of a discrete schedule: with wrapper eps or vd only" },
+};
+
+/// What is wrong only together with something else: a second edit, of unet.
+static const struct { const char *path, *value; mistake then; } wrong_together[] = {
+    { "model.augment_wrapper", "false", { "model.augment_prob", "0.1",
+      "model.augment_prob: this network is not told of augmentations (augment_wrapper is false): set it to 0" } },
+    { "model.has_variance", "true", { "model.loss_config", "\"simple\"",
+      "model.has_variance: the simple loss has no place for a variance: set it to false" } },
+    { "model.has_variance", "true", { "model.wrapper", "\"v\"", "model.has_variance: only with wrapper karras" } },
+    { "model.loss_config", "\"simple\"", { "model.wrapper", "\"v\"", "model.loss_config: only with wrapper karras" } },
+    { "model.cross_cond_dim", "8", { "model.cross_attn_depths", "[true]",
+      "model.cross_attn_depths: expected 3 truth values, one a stage as in channels, got 1" } },
+};
+
+static const mistake wrong_first[] = {
+    { "model.depths", "[1]", "model.depths: unknown key (did you mean depth?)" },
+    { "model.patch_size", "4", "model.patch_size: expected a list, got 4" },
+    { "model.width", "100", "model.width: 100 is not a multiple of 64, a head's width: nearest 64 or 128" },
+    { "model.width", NULL, "model.width: expected an integer 1 to 65536, got nothing" },
+    { "model.d_ff", "-1", "model.d_ff: expected an integer 1 to 1048576, got -1" },
+    { "model.input_size[0]", "30", "model.input_size: height 30 is not a multiple of the patch height 4: nearest 28 or 32" },
+    { "model.has_variance", "true",
+      "model.has_variance: an image_transformer_v1 has no variance output: set it to false" },
+};
+
+static const mistake wrong_scripts[] = {
+    { "model.num_channel", "64", "model.num_channel: unknown key (did you mean num_channels?)" },
+    { "model.num_classes", "5", "model.num_classes: an argument of the constructor without model_channels, another one" },
+    { "model.num_channels", "0", "model.num_channels: expected an integer 1 to 65536, got 0" },
+    { "model.num_channels", "48",
+      "model.channel_mult: level 0 has 48 channels, not a multiple of the 32 groups of its norms: nearest 32 or 64" },
+    { "model.num_res_blocks", "17", "model.num_res_blocks: expected an integer 1 to 16, got 17" },
+    { "model.channel_mult", "\"1,b\"", "model.channel_mult: expected at most 16 numbers with commas between, got \"1,b\"" },
+    { "model.channel_mult", "[]", "model.channel_mult: expected 1 to 16 multiples, one a level" },
+    { "model.channel_mult", "\"0\"", "model.channel_mult: level 0 would have 0 channels" },
+    { "model.image_size", "48", "model.channel_mult: an image_size of 48 has no usual multiples: give them, \"1,2,2\"" },
+    { "model.attention_resolutions", "\"0\"", "model.attention_resolutions: expected numbers of 1 or more" },
+    { "model.num_head_channels", "48",
+      "model.num_head_channels: 48 does not divide the 256 channels of a level: these would have to be a multiple of it, nearest "
+      "240 or 288" },
+    { "model.num_head_channels", "0", "model.num_head_channels: expected a number of 1 or more, or -1, got 0" },
+    { "model.input_size", "[60, 64]",
+      "model.input_size: height 60 is not a multiple of 8, 2 for each of the 4 levels but the first: nearest 56 or 64" },
+    { "model.noise_schedule", "\"sqrt\"", "model.noise_schedule: expected linear, cosine or scaled-linear, got \"sqrt\"" },
+    { "model.diffusion_steps", "20", "model.diffusion_steps: a linear schedule takes more than 20 steps, got 20" },
+    { "model.beta_end", "2", "model.beta_end: beta_start must be below beta_end, and that below 1, got 0.00085 and 2" },
+    { "model.use_kl", "true", "model.use_kl: the loss is the mean square, with the learned variance's bound: set it to false" },
+    { "model.predict_xstart", "true",
+      "model.predict_xstart: the network's output is the noise (wrapper eps) or v (wrapper vd): set it to false" },
+    { "model.timestep_respacing", "\"ddim25\"", "model.timestep_respacing: how many steps are taken is said when sampling (kd-sample "
+      "--steps): leave it empty" },
+    { "model", NULL, "model: expected an object, got nothing" },
+    { "model.loss_weighting", "\"snr\"", "model.loss_weighting: only with wrapper karras" },
+    { "model.loss_scales", "2", "model.loss_scales: only with wrapper karras" },
+    { "model.augment_prob", "0.1", "model.augment_prob: this network is not told of augmentations: set it to 0" },
+    { "dataset.num_classes", "5", "dataset.num_classes: the model has 0: set it to 0 or that" },
+    { "model.wrapper", "\"karras\"", "model.sigma_min: expected a number, got nothing" },
+    { "model.max_period", "0", "model.max_period: expected a number above 0, got 0" },
+    { "model.dropout", "1.5", "model.dropout: expected a number 0 to 1, got 1.5" },
+    { "model.sigma_max", "0.005", "model.sigma_min: must be below sigma_max, got 0.0100013297 and 0.005" },
+};
+
+static const mistake wrong_constructor[] = {
+    { "model.learn_sigma", "true", "model.learn_sigma: an option of the scripts beside model_channels, an argument of the constructor" },
+    { "model.out_channels", "4",
+      "model.out_channels: expected 3, as many as go in, or twice that with a learned variance, got 4" },
+    { "model.out_channels", NULL, "model.out_channels: expected an integer 1 to 2048, got nothing" },
+    { "model.dims", "1", "model.dims: images have 2 dimensions, got 1" },
+    { "model.input_channels", "1", "model.in_channels: 3, but input_channels is 1" },
+    { "model.num_classes", "0", "model.num_classes: expected an integer 1 to 10000000, got 0" },
+    { "model.num_res_blocks", NULL, "model.num_res_blocks: expected an integer 1 to 16, got nothing" },
+    { "model.image_size", NULL, "model.image_size: expected an integer 1 to 65536, got nothing" },
+};
+
+/// Each edit of the config must be refused with its sentence; all that are not are named.
+static void all_wrong(const char *from, const mistake *list, size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        char *text = edited(from, list[i].path, list[i].value), want[512];
+        kd_config *c;
+        kd_err err = {0};
+        snprintf(want, sizeof want, "cfg.json: %s", list[i].message);
+        const int code = kd_config_parse(&c, text, "cfg.json", false, NULL, &err);
+        if (code != KD_EUSAGE || c || strcmp(err.msg, want)) {
+            print_error("%s = %s: %s, not\n%s\n", list[i].path, list[i].value, code ? err.msg : "accepted", want);
+            bad++;
+        }
+        free(text);
+    }
+    assert_int_equal(bad, 0);
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char *text = edited(base, wrong[i].path, wrong[i].value), want[512];
-        kd_config *c;
-        kd_err err = {0};
-        if (!kd_config_parse(&c, text, "cfg.json", false, NULL, &err))
-            fail_msg("%s = %s was accepted", wrong[i].path, wrong[i].value);
-        assert_null(c);
-        assert_int_equal(err.code, KD_EUSAGE);
-        snprintf(want, sizeof want, "cfg.json: %s", wrong[i].message);
-        assert_string_equal(err.msg, want);
+    all_wrong(base, wrong, sizeof wrong / sizeof *wrong);
+    all_wrong(unet, wrong_unet, sizeof wrong_unet / sizeof *wrong_unet);
+    all_wrong(first, wrong_first, sizeof wrong_first / sizeof *wrong_first);
+    all_wrong(scripts, wrong_scripts, sizeof wrong_scripts / sizeof *wrong_scripts);
+    for (size_t i = 0; i < sizeof wrong_together / sizeof *wrong_together; i++) {
+        char *text = edited(unet, wrong_together[i].path, wrong_together[i].value);
+        all_wrong(text, &wrong_together[i].then, 1);
         free(text);
     }
+    all_wrong(constructor, wrong_constructor, sizeof wrong_constructor / sizeof *wrong_constructor);
 }
 
 static void test_wrong_text(void **state)
@@ -261,8 +402,8 @@ static void test_shipped(void **state)
 {
     (void)state;
     static const char *const names[] = { "cifar10_transformer", "mnist_transformer", "oxford_flowers",
-                                         "oxford_flowers_shifted_window" };
-    for (int i = 0; i < 4; i++) {
+                                         "oxford_flowers_shifted_window", "32x32_small", "32x32_small_butterflies", "cifar10", "mnist" };
+    for (int i = 0; i < 8; i++) {
         char path[128];
         kd_config *c;
         kd_err err = {0};
@@ -282,16 +423,17 @@ static void test_shipped(void **state)
 static void test_metadata(void **state)
 {
     (void)state;
-    static const char *const names[] = { "global", "neighborhood_k3", "neighborhood_k7", "shifted_window",
-                                         "shifted_window_mid", "none_mapcond", "loss_scales", "simple_loss" };
-    for (int i = 0; i < 8; i++) {
+    static const char *const names[] = { "v2_global", "v2_neighborhood_k3", "v2_neighborhood_k7", "v2_shifted_window",
+        "v2_shifted_window_mid", "v2_none_mapcond", "v2_loss_scales", "v2_simple_loss", "v1t_plain", "v1t_classes", "unet_full",
+        "unet_patch2_var", "unet_skip_stage" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         kd_config *a, *b;
         kd_err err = {0};
-        snprintf(path, sizeof path, "tests/golden/v2_%s.config.json", names[i]);
+        snprintf(path, sizeof path, "tests/golden/%s.config.json", names[i]);
         if (kd_config_load(&a, path, &err))
             fail_msg("%s", err.msg);
-        snprintf(path, sizeof path, "tests/golden/v2_%s.weights.safetensors", names[i]);
+        snprintf(path, sizeof path, "tests/golden/%s.weights.safetensors", names[i]);
         if (kd_config_load(&b, path, &err))
             fail_msg("%s", err.msg);
         assert_string_equal(a->json, b->json);
@@ -305,19 +447,19 @@ static void test_values(void **state)
 {
     (void)state;
     kd_config *c = parsed(base);
-    assert_int_equal(c->levels, 3);
-    assert_int_equal(c->level[2].depth, 3);
-    assert_int_equal(c->level[1].d_ff, 384);
-    assert_int_equal(c->level[0].self_attn, KD_SELF_NEIGHBORHOOD);
-    assert_int_equal(c->level[0].size, 5);
-    assert_int_equal(c->level[1].self_attn, KD_SELF_SHIFTED_WINDOW);
-    assert_int_equal(c->level[1].size, 4);
-    assert_int_equal(c->level[2].self_attn, KD_SELF_GLOBAL);
-    assert_int_equal(c->level[2].d_head, 64);
+    assert_int_equal(c->v2.levels, 3);
+    assert_int_equal(c->v2.level[2].depth, 3);
+    assert_int_equal(c->v2.level[1].d_ff, 384);
+    assert_int_equal(c->v2.level[0].self_attn, KD_SELF_NEIGHBORHOOD);
+    assert_int_equal(c->v2.level[0].size, 5);
+    assert_int_equal(c->v2.level[1].self_attn, KD_SELF_SHIFTED_WINDOW);
+    assert_int_equal(c->v2.level[1].size, 4);
+    assert_int_equal(c->v2.level[2].self_attn, KD_SELF_GLOBAL);
+    assert_int_equal(c->v2.level[2].d_head, 64);
     assert_int_equal(c->size[0], 32);
     assert_int_equal(c->size[1], 48);
-    assert_int_equal(c->mapping_width, 256);
-    assert_int_equal(c->mapping_d_ff, 768);
+    assert_int_equal(c->v2.mapping_width, 256);
+    assert_int_equal(c->v2.mapping_d_ff, 768);
     assert_int_equal(c->weighting, KD_WEIGHT_KARRAS);
     assert_true(c->lr == 5e-4 && c->beta1 == 0.9 && c->beta2 == 0.99 && c->eps == 1e-8 && c->weight_decay == 1e-4);
     assert_true(c->ema_power == 0.6667 && c->ema_max == 0.9999 && c->cond_dropout == 0.1);
@@ -330,14 +472,14 @@ static void test_values(void **state)
     kd_config_free(c);
 
     c = parsed_edit("model.dropout_rate", "0");            // the integer too: the peer fails on it
-    assert_true(c->level[0].dropout == 0 && c->level[2].dropout == 0);
+    assert_true(c->v2.level[0].dropout == 0 && c->v2.level[2].dropout == 0);
     assert_non_null(strstr(c->json, "\"dropout_rate\": [\n            0.0,\n            0.0,\n            0.0\n        ]"));
     kd_config_free(c);
     c = parsed_edit("model.dropout_rate", "0.25");
-    assert_true(c->level[0].dropout == 0.25 && c->level[2].dropout == 0.25);
+    assert_true(c->v2.level[0].dropout == 0.25 && c->v2.level[2].dropout == 0.25);
     kd_config_free(c);
     c = parsed_edit("model.dropout_rate", "[0.5, 0, 0.25]");
-    assert_true(c->level[0].dropout == 0.5 && c->level[1].dropout == 0 && c->level[2].dropout == 0.25);
+    assert_true(c->v2.level[0].dropout == 0.5 && c->v2.level[1].dropout == 0 && c->v2.level[2].dropout == 0.25);
     kd_config_free(c);
     c = parsed_edit("optimizer", "{\"type\": \"sgd\", \"lr\": 1}");
     assert_true(c->sgd && c->lr == 1 && c->momentum == 0 && !c->nesterov && c->weight_decay == 1e-4);
@@ -357,6 +499,78 @@ static void test_values(void **state)
     c = parsed_edit("model.widths[0]", "64.0");            // an integer to us, and in what we write
     assert_null(strstr(c->json, "64.0"));
     kd_config_free(c);
+}
+
+static void test_unet_values(void **state)
+{
+    (void)state;
+    kd_config *c = parsed(unet);
+    assert_int_equal(c->type, KD_MODEL_IMAGE_V1);
+    assert_true(c->lr == 1e-4 && c->beta1 == 0.95 && c->beta2 == 0.999 && c->eps == 1e-6 && c->weight_decay == 1e-3);
+    assert_true(c->sigma_data == 1 && c->wrapper == KD_WRAP_KARRAS && !c->steps && c->aug_cond && !c->has_variance);
+    assert_int_equal(c->image_v1.stages, 3);
+    assert_true(!c->image_v1.stage[0].self_attn && c->image_v1.stage[1].self_attn && !c->image_v1.stage[1].cross_attn);
+    assert_int_equal(c->image_v1.stage[2].depth, 3);
+    kd_config_free(c);
+
+    json_t *rule = json_load_file("tests/golden/configs/d_ff_v1.json", 0, NULL), *d_ff;
+    const char *width;
+    int widths = 0;
+    json_object_foreach(json_object_get(rule, "d_ff"), width, d_ff) {
+        if (atoi(width) % 64)
+            continue;
+        char *text = edited(first, "model.width", width);
+        c = parsed(text);
+        assert_int_equal(c->v1.d_ff, json_integer_value(d_ff));
+        kd_config_free(c);
+        free(text);
+        widths++;
+    }
+    json_decref(rule);
+    assert_true(widths >= 8);
+}
+
+/// Both ways of saying it are the same network.
+static void test_guided_values(void **state)
+{
+    (void)state;
+    kd_config *a = parsed(scripts), *b = parsed(constructor);
+    assert_memory_equal(&a->guided, &b->guided, sizeof a->guided);
+    const kd_guided_config *u = &a->guided;
+    assert_true(u->model_channels == 64 && u->out_channels == 3 && u->res_blocks == 2 && u->levels == 4);
+    assert_true(u->width[0] == 64 && u->width[3] == 256 && !u->attention[1] && u->attention[2] && u->attention[3]);
+    assert_true(u->head_channels == 32 && u->scale_shift && u->conv_resample && u->max_period == 10000);
+    assert_true(a->size[0] == 64 && a->size[1] == 64 && a->channels == 3 && a->classes == 0 && !a->no_class && !a->aug_cond);
+    assert_true(a->wrapper == KD_WRAP_EPS && !a->quantize && a->steps->n == 1000 && !a->learn_sigma);
+    assert_true(a->has_density && a->density.type == KD_DENSITY_STEPS && a->density.steps == a->steps);
+    assert_true(a->sigma_min == a->steps->sigma[0] && a->sigma_max == a->steps->sigma[999]);
+    assert_true(a->weight_decay == 0 && a->lr == 1e-4 && a->cond_dropout == 0);
+    kd_config_free(a);
+    kd_config_free(b);
+
+    char *text = edited(scripts, "model.class_cond", "true"), *learned = edited(text, "model.learn_sigma", "true");
+    a = parsed(text), b = parsed(learned);
+    assert_true(a->classes == 1000 && !a->no_class && a->guided.out_channels == 3);
+    assert_true(b->learn_sigma && b->guided.out_channels == 6);
+    kd_config_free(a);
+    kd_config_free(b);
+    free(learned);
+    char *few = edited(text, "dataset.num_classes", "7");
+    a = parsed(few);
+    assert_int_equal(a->classes, 7);
+    b = parsed(a->json);                                   // what is written is read again as the same
+    assert_string_equal(a->json, b->json);
+    assert_memory_equal(&a->guided, &b->guided, sizeof a->guided);
+    kd_config_free(a);
+    kd_config_free(b);
+    free(few);
+    free(text);
+
+    text = edited(scripts, "model.image_size", "512");
+    a = parsed(text);
+    assert_true(a->guided.levels == 7 && a->guided.width[0] == 32 && a->guided.width[6] == 256);
+    kd_config_free(a);
+    free(text);
 }
 
 /// Parameters that k_diffusion/config.py make_sample_density fills in.
@@ -482,10 +696,14 @@ static void test_no_memory(void **state)
 
 static int parse_once(void)
 {
-    kd_config *c;
+    const char *const texts[] = { base, unet, scripts };
     kd_err err = {0};
-    const int code = kd_config_parse(&c, base, "cfg.json", false, NULL, &err);
-    kd_config_free(c);
+    int code = 0;
+    for (int i = 0; i < 3 && !code; i++) {
+        kd_config *c;
+        code = kd_config_parse(&c, texts[i], "cfg.json", false, NULL, &err);
+        kd_config_free(c);
+    }
     return code;
 }
 
@@ -498,7 +716,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong),    cmocka_unit_test(test_wrong_text), cmocka_unit_test(test_shipped),
         cmocka_unit_test(test_metadata), cmocka_unit_test(test_values),     cmocka_unit_test(test_densities),
         cmocka_unit_test(test_floats),   cmocka_unit_test(test_foreign),    cmocka_unit_test(test_difference),
-        cmocka_unit_test(test_hint),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_hint),     cmocka_unit_test(test_unet_values), cmocka_unit_test(test_guided_values),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

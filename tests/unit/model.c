@@ -291,8 +291,8 @@ static void test_config_of_file(void **state)
     err = (kd_err){0};
     assert_int_equal(load_with("{", &m, &err), KD_EFORMAT);
     err = (kd_err){0};
-    assert_int_equal(load_with("{\"model\": {\"type\": \"image_v1\"}}", &m, &err), KD_EUSAGE);
-    assert_non_null(strstr(err.msg, "model.type: image_v1 is not supported yet"));
+    assert_int_equal(load_with("{\"model\": {\"type\": \"image_v3\"}}", &m, &err), KD_EUSAGE);
+    assert_non_null(strstr(err.msg, "model.type: expected image_transformer_v2, "));
 
     // A key that we do not know is only said, and stays in what we write.
     kd_str json = {0};
@@ -345,7 +345,7 @@ static void build(run *r, const kd_model *m, const kd_frame *io)
                          .c_noise = kd_input(g, "c_noise", KD_F32, KD_SHAPE(x.d[0], 1)),
                          .class_cond = input(g, io, "class_cond", KD_I64), .aug_cond = input(g, io, "aug_cond", KD_F32),
                          .mapping_cond = input(g, io, "mapping_cond", KD_F32) };
-    r->f = kd_net_forward(&r->net, m->config, &r->in);
+    r->f = kd_net_forward(&r->net, m->config, &r->in).f;
     kd_err err = {0};
     if (kd_graph_error(g, &err))
         fail_msg("%s", err.msg);
@@ -446,9 +446,9 @@ static void test_all_used(void **state)
 {
     (void)state;
     kd_model *m = load(GOLDEN "v2_shifted_window.weights.safetensors");
-    for (int i = 0; i < m->config->levels; i++)
-        m->config->level[i].dropout = 0.1;
-    m->config->mapping_dropout = 0.1;
+    for (int i = 0; i < m->config->v2.levels; i++)
+        m->config->v2.level[i].dropout = 0.1;
+    m->config->v2.mapping_dropout = 0.1;
     for (int checkpointing = 0; checkpointing < 2; checkpointing++) {
         kd_graph *g = kd_graph_new();
         kd_net net = { .g = g, .params = m->params, .train = true, .checkpointing = checkpointing,
@@ -457,7 +457,7 @@ static void test_all_used(void **state)
         const kd_net_in in = { .x = kd_input(g, "x", KD_F32, KD_SHAPE(2, m->config->size[0], m->config->size[1],
                                                                       m->config->channels)),
                                .c_noise = kd_input(g, "c_noise", KD_F32, KD_SHAPE(2, 1)) };
-        kd_val *y = kd_net_forward(&net, m->config, &in);
+        kd_val *y = kd_net_forward(&net, m->config, &in).f;
         kd_err err = {0};
         if (kd_graph_error(g, &err))
             fail_msg("%s", err.msg);

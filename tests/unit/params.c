@@ -1,6 +1,7 @@
 // Parameters: k-diffusion's names, shapes, groups and order; first values and what they depend on.
 #include "base/json.h"
 #include "base/memory.h"
+#include "formats/safetensors.h"
 #include "model/net.h"
 #include <math.h>
 #include <setjmp.h>
@@ -60,14 +61,16 @@ static void check_layout(const kd_params *ps)
     assert_int_equal(ps->n_trained, trained);
 }
 
-/// The four configs that k-diffusion ships: its state_dict.
+/// The eight configs that k-diffusion ships: its state_dict.
 static void test_shapes(void **state)
 {
     (void)state;
     static const char *const names[] = { "config_cifar10_transformer.json", "config_mnist_transformer.json",
-                                         "config_oxford_flowers.json", "config_oxford_flowers_shifted_window.json" };
+                                         "config_oxford_flowers.json", "config_oxford_flowers_shifted_window.json",
+                                         "config_32x32_small.json", "config_32x32_small_butterflies.json", "config_cifar10.json",
+                                         "config_mnist.json" };
     json_t *all = golden("tests/golden/configs/state_dict_shapes.json");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         char path[128];
         snprintf(path, sizeof path, "tests/golden/configs/%s", names[i]);
         kd_config *c = config(path);
@@ -92,39 +95,65 @@ static void test_shapes(void **state)
     json_decref(all);
 }
 
-/// Groups with their parameters in the optimizer's order. All transformers of this type that the file has.
+static void check_groups(const kd_params *ps, const json_t *groups)
+{
+    int i = 0;
+    for (size_t g = 0; g < json_array_size(groups); g++) {
+        const json_t *names = json_array_get(groups, g);
+        for (size_t k = 0; k < json_array_size(names); k++, i++) {
+            assert_true(i < ps->n);
+            assert_string_equal(ps->p[i].name, json_string_value(json_array_get(names, k)));
+            assert_int_equal(ps->p[i].group, g);
+        }
+    }
+    for (; i < ps->n; i++)
+        assert_int_equal(ps->p[i].group, -1);
+    check_layout(ps);
+}
+
+/// Groups with their parameters in the optimizer's order, of all models that the file has.
 static void test_groups(void **state)
 {
     (void)state;
     json_t *all = golden("tests/golden/param_groups.json"), *entry;
     const char *model;
-    int models = 0;
+    assert_true(json_object_size(all) >= 6);
     json_object_foreach(all, model, entry) {
-        if (strncmp(model, "v2_", 3))
-            continue;
         char path[128];
         snprintf(path, sizeof path, "tests/golden/%s.config.json", model);
         kd_config *c = config(path);
         kd_params *ps = params_of(c);
-        const json_t *groups = json_object_get(entry, "names");
-        int i = 0;
-        for (int g = 0; g < 4; g++) {
-            const json_t *names = json_array_get(groups, g);
-            for (size_t k = 0; k < json_array_size(names); k++, i++) {
-                assert_true(i < ps->n);
-                assert_string_equal(ps->p[i].name, json_string_value(json_array_get(names, k)));
-                assert_int_equal(ps->p[i].group, g);
-            }
-        }
-        for (; i < ps->n; i++)
-            assert_int_equal(ps->p[i].group, -1);
-        check_layout(ps);
+        check_groups(ps, json_object_get(entry, "names"));
         kd_params_free(ps);
         kd_config_free(c);
-        models++;
     }
-    assert_true(models >= 3);
     json_decref(all);
+}
+
+/// Names and shapes of weights files of networks that no shipped config has; those of skipped stages too.
+static void test_golden_shapes(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "unet_full", "unet_patch2_var", "unet_skip_stage", "v1t_plain", "v1t_classes" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128];
+        kd_frame *f;
+        kd_err err = {0};
+        snprintf(path, sizeof path, "tests/golden/%s.config.json", names[i]);
+        kd_config *c = config(path);
+        kd_params *ps = params_of(c);
+        snprintf(path, sizeof path, "tests/golden/%s.weights.safetensors", names[i]);
+        assert_int_equal(kd_safetensors_load(path, &f, &err), 0);
+        assert_int_equal(f->n, ps->n);
+        for (int k = 0; k < f->n; k++) {
+            const kd_param_info *p = kd_params_find(ps, f->t[k].name);
+            if (!p || !kd_shape_same(&p->shape, &f->t[k].shape))
+                fail_msg("%s: %s", names[i], f->t[k].name);
+        }
+        kd_frame_free(f);
+        kd_params_free(ps);
+        kd_config_free(c);
+    }
 }
 
 // First values -----------------------------------------------------------------------------------------------------
@@ -306,7 +335,7 @@ int main(int argc, char **argv)
     (void)argv;
     if (argc > 1)
         return declare_once();
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shapes), cmocka_unit_test(test_groups),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shapes), cmocka_unit_test(test_groups), cmocka_unit_test(test_golden_shapes),
                                         cmocka_unit_test(test_init), cmocka_unit_test(test_rope), cmocka_unit_test(test_seed),
                                         cmocka_unit_test(test_no_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@ edit 's/"depths": \[2, 2, 4\]/"depths": [2, 2]/'
 edit 's/"input_size": \[256, 256\]/"input_size": [256, 100]/'
 edit 's/"kernel_size": 7/"kernel_size": 8/'
 edit 's/"type": "adamw"/"type": "adam8bit"/'
-edit 's/image_transformer_v2/image_v1/'
+edit 's/image_transformer_v2/image_v2/'
 head -c 5000 "$GOLDEN/v2_global.weights.safetensors" >short.safetensors
 try --from short.safetensors
 printf 'PK\3\4 and so on' >model.pth

@@ -1,5 +1,5 @@
-// Transformers v2 against the peer in float64: output, denoised images, vector-Jacobian product, loss and every gradient;
-// computed by the library, and by kd-denoise.
+// k-diffusion's networks against the peer in float64: output, denoised images, variance, vector-Jacobian product, loss and
+// every gradient; computed by the library, and by kd-denoise.
 // The error that is allowed is three times that of float32 PyTorch, or 1e-6. Each case prints what it measured.
 #include "diffusion/denoiser.h"
 #include "formats/denoised.h"
@@ -38,7 +38,7 @@ static golden open_case(const char *name)
     snprintf(path, sizeof path, "%s.io", name);
     g.io = golden_load(path);
     const kd_config *c = g.m->config;
-    g.shape = (kd_call_shape){ c->size[0], c->size[1], c->channels, c->mapping_cond_dim };
+    g.shape = (kd_call_shape){ c->size[0], c->size[1], c->channels, c->mapping_cond_dim, c->unet_cond_dim, c->cross_cond_dim, c->channels };
     must(kd_call_inputs_read(&g.in, g.io, name, g.shape, &err), &err);
     return g;
 }
@@ -52,99 +52,81 @@ static void close_case(golden *g)
     kd_model_free(g->m);
 }
 
-static void judge(const char *name, const char *what, double error, double peer, const char *which, int *bad)
+// Gradients that the peer has not are of parameters that it does not use: they are zeros.
+static int unused_gradients(const kd_frame *got, const kd_frame *io)
 {
-    const double allowed = fmax(1e-6, 3 * peer);
-    const bool ok = error <= allowed;                     // false for NaN
-    printf("# %-22s %-10s %.2g of %.2g allowed %s%s\n", name, what, error, allowed, which, ok ? "" : "  TOO LARGE");
-    *bad += !ok;
-}
-
-static void compare(const kd_frame *got, const kd_frame *io, const char *name, const char *what, int *bad)
-{
-    int64_t n;
-    double *want = golden_f64(io, what, &n);
-    const kd_tensor *t = kd_frame_get(got, what);
-    assert_non_null(t);
-    assert_int_equal(kd_tensor_count(t), n);
-    assert_true(kd_shape_same(&t->shape, &kd_frame_get(io, what)->shape));
-    judge(name, what, golden_error(t->data, want, n), golden_tolerance(name, what), "", bad);
-    free(want);
-}
-
-// The error of one tensor is relative to the larger of its own maximum and a thousandth of the model's largest gradient.
-static void compare_gradients(const kd_frame *got, const char *name, int *bad)
-{
-    char path[64];
-    snprintf(path, sizeof path, "%s.grads", name);
-    kd_frame *grads = golden_load(path);
-    double largest = 0, worst = 0, square = 0, norm = 0;
-    const char *worst_name = "";
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < grads->n; i++) {
-            int64_t n;
-            double most = 0, error = 0, *want = golden_f64(grads, grads->t[i].name, &n);
-            const kd_tensor *t = kd_frame_get(got, grads->t[i].name);
-            assert_non_null(t);
-            assert_true(kd_shape_same(&t->shape, &grads->t[i].shape));
-            for (int64_t k = 0; k < n; k++) {
-                const double e = ((const float *)t->data)[k] - want[k];
-                most = fmax(most, fabs(want[k]));
-                error = isnan(e) ? INFINITY : fmax(error, fabs(e));
-                if (pass) square += e * e, norm += want[k] * want[k];
-            }
-            free(want);
-            if (!pass) largest = fmax(largest, most);
-            else if (error / fmax(most, largest / 1000) > worst)
-                worst = error / fmax(most, largest / 1000), worst_name = grads->t[i].name;
-        }
-    judge(name, "grad worst", worst, golden_tolerance(name, "grad_worst"), worst_name, bad);
-    judge(name, "grad l2", sqrt(square / norm), golden_tolerance(name, "grad_l2_all"), "", bad);
-    assert_int_equal(grads->n + 4, got->n);               // and none for the buffers
-    kd_frame_free(grads);
+    json_t *unused = golden_json(io, "unused_params"), *param;
+    size_t i;
+    json_array_foreach(unused, i, param) {
+        char name[256];
+        snprintf(name, sizeof name, "grad.%s", json_string_value(param));
+        const kd_tensor *t = kd_frame_get(got, name);
+        assert_non_null(t);
+        for (int64_t k = 0; k < kd_tensor_count(t); k++) assert_true(((const float *)t->data)[k] == 0);
+    }
+    const int n = (int)json_array_size(unused);
+    json_decref(unused);
+    return n;
 }
 
 // got: a frame as formats/denoised.md describes, with all results
 static void compare_all(const kd_frame *got, const kd_frame *io, const char *name)
 {
-    int bad = 0;
-    compare(got, io, name, "inner_out", &bad);
-    compare(got, io, name, "denoised", &bad);
-    compare(got, io, name, "vjp_x", &bad);
-    compare(got, io, name, "loss", &bad);
-    compare_gradients(got, name, &bad);
+    const bool variance = kd_frame_get(io, "logvar");
+    int n, bad = golden_compare(got, io, name, "inner_out", "inner_out");
+    bad += golden_compare(got, io, name, "denoised", "denoised");
+    bad += golden_compare(got, io, name, "vjp_x", "vjp_x");
+    bad += golden_compare(got, io, name, "loss", "loss");
+    if (variance) bad += golden_compare(got, io, name, "logvar", "logvar");
+    bad += golden_compare_gradients(got, name, &n);
+    assert_int_equal(got->n, n + unused_gradients(got, io) + 4 + variance);
     assert_int_equal(bad, 0);
 }
 
-static kd_frame *library(golden *g)
+static kd_cond cond_of(const golden *g)
 {
-    const int64_t n = g->in.n, count = n * g->shape.h * g->shape.w * g->shape.c;
-    const kd_cond cond = { g->in.class_cond, g->in.aug_cond, g->in.mapping_cond };
-    float *image[4], again[16];
-    for (int k = 0; k < 4; k++) image[k] = malloc((size_t)count * sizeof **image);
-    float *grad = malloc((size_t)g->m->params->total * sizeof *grad);
-    kd_frame *f = kd_frame_new();
-    kd_tensor *loss, *t;
+    const kd_call_inputs *in = &g->in;
+    return (kd_cond){ .class_cond = in->class_cond, .aug_cond = in->aug_cond, .mapping_cond = in->mapping_cond, .unet_cond = in->unet_cond,
+                      .cross_len = in->cross_len, .cross_cond = in->cross_cond, .cross_padding = in->cross_padding };
+}
+
+static void add_gradients(kd_frame *f, const kd_params *ps, const float *grad)
+{
     kd_err err = { 0 };
-    must(kd_denoise(g->d, n, g->in.x, g->in.sigma, &cond, image[0], image[1], &err), &err);
-    must(kd_denoise_vjp(g->d, n, g->in.x, g->in.sigma, &cond, g->in.v, image[2], image[3], &err), &err);
-    assert_memory_equal(image[1], image[2], (size_t)count * sizeof **image);
-    must(kd_frame_add_nchw(f, "inner_out", image[0], n, g->shape, &err), &err);
-    must(kd_frame_add_nchw(f, "denoised", image[1], n, g->shape, &err), &err);
-    must(kd_frame_add_nchw(f, "vjp_x", image[3], n, g->shape, &err), &err);
-    must(kd_frame_add(f, "loss", KD_F32, KD_SHAPE(n), NULL, &loss, &err), &err);
-    assert_true(n <= 16);
-    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, again, NULL, &err), &err);
-    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, loss->data, grad, &err), &err);
-    assert_memory_equal(loss->data, again, (size_t)n * sizeof *again);
-    for (int i = 0; i < g->m->params->n; i++) {
-        const kd_param_info *p = &g->m->params->p[i];
+    for (int i = 0; i < ps->n; i++) {
+        const kd_param_info *p = &ps->p[i];
+        kd_tensor *t;
         char name[256];
         snprintf(name, sizeof name, "grad.%s", p->name);
         if (p->tags & KD_TAG_BUFFER) continue;
         must(kd_frame_add(f, name, KD_F32, p->shape, NULL, &t, &err), &err);
         memcpy(t->data, grad + p->offset, (size_t)p->count * sizeof *grad);
     }
+}
+
+static kd_frame *library(golden *g)
+{
+    const int64_t n = g->in.n, channels = g->shape.c, count = n * g->shape.h * g->shape.w * channels;
+    const kd_cond cond = cond_of(g);
+    float *image[4], again[16];
+    for (int k = 0; k < 4; k++) image[k] = malloc((size_t)count * sizeof **image);
+    float *grad = malloc((size_t)g->m->params->total * sizeof *grad);
+    kd_frame *f = kd_frame_new();
+    kd_tensor *loss, *logvar = NULL;
+    kd_err err = { 0 };
+    assert_true(n <= 16);
+    if (g->m->config->has_variance) must(kd_frame_add(f, "logvar", KD_F32, KD_SHAPE(n), NULL, &logvar, &err), &err);
+    must(kd_denoise_variance(g->d, n, g->in.x, g->in.sigma, &cond, image[0], image[1], logvar ? logvar->data : NULL, &err), &err);
+    must(kd_denoise_vjp(g->d, n, g->in.x, g->in.sigma, &cond, g->in.v, image[2], image[3], &err), &err);
+    assert_memory_equal(image[1], image[2], (size_t)count * sizeof **image);
+    must(kd_frame_add_nchw(f, "inner_out", image[0], n, channels, g->shape, &err), &err);
+    must(kd_frame_add_nchw(f, "denoised", image[1], n, channels, g->shape, &err), &err);
+    must(kd_frame_add_nchw(f, "vjp_x", image[3], n, channels, g->shape, &err), &err);
+    must(kd_frame_add(f, "loss", KD_F32, KD_SHAPE(n), NULL, &loss, &err), &err);
+    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, again, NULL, &err), &err);
+    must(kd_denoiser_loss(g->d, n, g->in.x0, g->in.noise, g->in.sigma, &cond, loss->data, grad, &err), &err);
+    assert_memory_equal(loss->data, again, (size_t)n * sizeof *again);
+    add_gradients(f, g->m->params, grad);
     for (int k = 0; k < 4; k++) free(image[k]);
     free(grad);
     return f;
@@ -164,7 +146,7 @@ static const char *build_folder;                          // of this program: th
 // With calls of `batch` images: the gradient of the whole mean is put together of theirs.
 static void run_tool(const char *name, int batch)
 {
-    char file[64] = "/tmp/kd-golden_v2-XXXXXX", command[1024];
+    char file[64] = "/tmp/kd-golden_models-XXXXXX", command[1024];
     const int fd = mkstemp(file);
     assert_true(fd >= 0);
     close(fd);
@@ -199,10 +181,10 @@ static void test_alone(void **state)
     float *together = malloc((size_t)(n * size) * sizeof *together), *alone = malloc((size_t)size * sizeof *alone);
     float *zeros = calloc((size_t)(9 * n), sizeof *zeros);
     kd_err err = { 0 };
-    const kd_cond all = { g.in.class_cond, zeros, NULL };
+    const kd_cond all = { .class_cond = g.in.class_cond, .aug_cond = zeros };
     must(kd_denoise(g.d, n, g.in.x, g.in.sigma, &all, NULL, together, &err), &err);
     for (int64_t i = 0; i < n; i++) {
-        const kd_cond one = { g.in.class_cond + i, NULL, NULL };
+        const kd_cond one = { .class_cond = g.in.class_cond + i };
         must(kd_denoise(g.d, 1, g.in.x + i * size, g.in.sigma + i, &one, NULL, alone, &err), &err);
         assert_memory_equal(alone, together + i * size, (size_t)size * sizeof *alone);
     }
@@ -216,7 +198,7 @@ static void test_conditions(void **state)
     golden g = open_case("v2_none_mapcond");              // 3 classes, a mapping_cond of 5
     float *out = malloc((size_t)(g.in.n * g.shape.h * g.shape.w * g.shape.c) * sizeof *out);
     const int64_t wrong[] = { 1, 4 };
-    const kd_cond bad[] = { { 0 }, { wrong, NULL, g.in.mapping_cond }, { g.in.class_cond, NULL, NULL } };
+    const kd_cond bad[] = { { 0 }, { .class_cond = wrong, .mapping_cond = g.in.mapping_cond }, { .class_cond = g.in.class_cond } };
     const char *const says[] = { "the model has 3 classes: class_cond is missing",
                                  "class_cond: image 1: expected a class 0 to 2, or 3 for none, got 4",
                                  "the model has a condition of 5 numbers: mapping_cond is missing" };
@@ -235,11 +217,12 @@ int main(int argc, char **argv)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", argv[0]);
     for (int up = 0; up < 2; up++)
-        if (strrchr(folder, '/')) *strrchr(folder, '/') = 0;      // build/test-unit/golden_v2
+        if (strrchr(folder, '/')) *strrchr(folder, '/') = 0;      // build/test-unit/golden_models
     build_folder = folder;
 
     static char *const names[] = { "v2_global", "v2_neighborhood_k3", "v2_neighborhood_k7", "v2_shifted_window",
-                                   "v2_shifted_window_mid", "v2_none_mapcond", "v2_loss_scales", "v2_simple_loss" };
+                                   "v2_shifted_window_mid", "v2_none_mapcond", "v2_loss_scales", "v2_simple_loss", "v1t_plain",
+                                   "v1t_classes", "unet_full", "unet_patch2_var", "unet_skip_stage" };
     enum { CASES = sizeof names / sizeof *names };
     struct CMUnitTest tests[2 * CASES + 2];
     char tool[CASES][64];
@@ -250,5 +233,5 @@ int main(int argc, char **argv)
     }
     tests[2 * CASES] = (struct CMUnitTest)cmocka_unit_test(test_alone);
     tests[2 * CASES + 1] = (struct CMUnitTest)cmocka_unit_test(test_conditions);
-    return cmocka_run_group_tests_name("golden_v2", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("golden_models", tests, NULL, NULL);
 }
