@@ -23,7 +23,7 @@ struct run {
 };
 
 #define SAMPLERS "dpmpp_2m|dpmpp_2m_sde|dpmpp_3m_sde|dpmpp_sde|dpmpp_2s_ancestral|euler|euler_ancestral|heun|dpm_2|dpm_2_ancestral|" \
-                 "dpm_fast|dpm_adaptive|lms"
+                 "dpm_fast|dpm_adaptive|ddim|ddpm|lms"
 
 static int check(struct args *a, kd_err *err)
 {

@@ -35,7 +35,7 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
     KD_TRY(refuse(!isnan(o->sigma) && !isnan(o->sigma_max), "--sigma and --sigma-max: one of them", err));
     KD_TRY(refuse(!isnan(o->sigma) && (o->sigmas || !strcmp(o->schedule, "vp")), "--sigma: not with --sigmas or --schedule vp", err));
     KD_TRY(refuse(o->invert && (!o->from || o->mask), "--invert: only with --from, without --mask", err));
-    KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy), "--invert: only with dpmpp_2m, euler, heun, dpm_2 or lms, without churn", err));
+    KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy), "--invert: only with dpmpp_2m, euler, heun, dpm_2, ddim or lms, without churn", err));
     KD_TRY(refuse(o->invert && o->noise, "--invert draws no noise", err));
     KD_TRY(refuse(o->trajectory && free_steps, "--trajectory: not with dpm_adaptive, whose images have steps of their own", err));
     KD_TRY(refuse(o->guidance.scale != 1 && !c->classes && !d->guide.weak,

@@ -48,6 +48,8 @@ int kd_dpm_2_ancestral(kd_sampler_run *r, kd_err *err);
 int kd_lms(kd_sampler_run *r, kd_err *err);
 int kd_dpm_fast(kd_sampler_run *r, kd_err *err);
 int kd_dpm_adaptive(kd_sampler_run *r, kd_err *err);
+int kd_ddim(kd_sampler_run *r, kd_err *err);
+int kd_ddpm(kd_sampler_run *r, kd_err *err);
 int kd_dpmpp_2s_ancestral(kd_sampler_run *r, kd_err *err);
 int kd_dpmpp_sde(kd_sampler_run *r, kd_err *err);
 int kd_dpmpp_2m(kd_sampler_run *r, kd_err *err);

@@ -1,5 +1,6 @@
 // The list of samplers and a run of one: options and vector helpers. The samplers themselves are in euler.c, dpm_2.c, lms.c,
-// dpm_solver.c, dpmpp.c and dpmpp_single.c; read run.h before them.
+// dpm_solver.c, ddim.c,
+// dpmpp.c and dpmpp_single.c; read run.h before them.
 #include "diffusion/run.h"
 #include "base/memory.h"
 #include <assert.h>
@@ -30,6 +31,8 @@ static const kd_sampler samplers[] = {
       "eta s_noise", kd_dpm_fast },
     { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false,
       "order rtol atol h_init pcoeff icoeff dcoeff accept_safety error_norm eta s_noise", kd_dpm_adaptive },
+    { "ddim", "DDIM: first order, no noise", KD_NOISE_NONE, 1, true, "", kd_ddim },
+    { "ddpm", "DDPM, with noise as in its paper (--s-noise)", KD_NOISE_STEP, 1, false, "s_noise", kd_ddpm },
     { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, true, "order", kd_lms },
 };
 

@@ -136,7 +136,7 @@ static double error_of(const fixture *f, const kd_sampler *s, const kd_sampler_o
 
 typedef struct order { const char *sampler; double eta; int64_t steps; double least, most; } order;
 static order orders[] = {
-    { "euler", 0, 64, 0.9, 1.15 }, { "euler_ancestral", 0, 64, 0.9, 1.15 }, { "heun", 0, 16, 1.8, 2.4 }, { "dpm_2", 0, 16, 1.8, 2.4 },
+    { "euler", 0, 64, 0.9, 1.15 }, { "euler_ancestral", 0, 64, 0.9, 1.15 }, { "ddim", 0, 64, 0.9, 1.15 }, { "heun", 0, 16, 1.8, 2.4 }, { "dpm_2", 0, 16, 1.8, 2.4 },
     { "dpm_2_ancestral", 0, 16, 1.8, 2.4 }, { "dpmpp_2s_ancestral", 0, 16, 1.8, 2.4 }, { "dpmpp_sde", 0, 16, 1.8, 2.4 },
     { "dpmpp_2m", 0, 100, 1.7, 2.5 }, { "dpmpp_2m_sde", 0, 100, 1.7, 2.5 }, { "dpmpp_3m_sde", 0, 16, 2.5, 3.6 },
     { "dpm_fast", 0, 48, 1.8, 2.5 }, { "lms", 0, 12, 2.8, 4.6 } };
@@ -155,10 +155,68 @@ static void test_order(void **state)
     close_model(&f);
 }
 
+// DDIM is Euler and DDPM is Euler ancestral, written by other letters.
+static void test_ddim(void **state)
+{
+    (void)state;
+    const char *const pairs[][2] = { { "ddim", "euler" }, { "ddpm", "euler_ancestral" } };
+    fixture f = open_model(3, true, 0.3);
+    const kd_sampler_opts o = kd_sampler_defaults();
+    float sigmas[13];
+    kd_err err = { 0 };
+    must(kd_sigmas_karras(sigmas, 12, 0.01, 80, 7, &err), &err);
+    for (int k = 0; k < 2; k++) {
+        float x[2][SIZE];
+        const kd_draw draw = { 5, 6 };
+        for (int j = 0; j < 2; j++) {
+            const kd_sampling g = { .sampler = kd_sampler_find(pairs[k][j]), .o = &o, .sigmas = sigmas, .steps = 12, .call = denoise,
+                                    .arg = f.d };
+            kd_sample_start(x[j], SIZE, draw, sigmas[0]);
+            must(kd_sample(&g, 1, SIZE, &draw, x[j], NULL, &err), &err);
+        }
+        for (int i = 0; i < SIZE; i++) assert_true(fabs(x[0][i] - x[1][i]) < 1e-5);
+    }
+    close_model(&f);
+}
+
+// A Brownian path is the same for any number of steps: finer steps come nearer to one image, that of the seed. Also when the
+// first level is not quite the same number.
+static double distance(const fixture *f, const char *sampler, double high, int64_t steps, uint64_t seed, const float *to, float *x)
+{
+    const kd_sampler_opts o = kd_sampler_defaults();
+    const kd_draw draw = { seed, 2 };
+    float sigmas[512];
+    double sum = 0;
+    kd_err err = { 0 };
+    must(kd_sigmas_karras(sigmas, steps, 0.05, high, 7, &err), &err);
+    const kd_sampling g = { .sampler = kd_sampler_find(sampler), .o = &o, .sigmas = sigmas, .steps = steps, .call = denoise, .arg = f->d };
+    kd_sample_start(x, SIZE, draw, sigmas[0]);
+    must(kd_sample(&g, 1, SIZE, &draw, x, NULL, &err), &err);
+    for (int i = 0; to && i < SIZE; i++) sum += pow((double)x[i] - to[i], 2) / SIZE;
+    return sqrt(sum);
+}
+
+static void test_same_path(void **state)
+{
+    (void)state;
+    const char *const samplers[] = { "dpmpp_sde", "dpmpp_2m_sde", "dpmpp_3m_sde" };
+    fixture f = open_model(1, false, 1);
+    for (int k = 0; k < 3; k++) {
+        float finest[SIZE], x[SIZE];
+        distance(&f, samplers[k], 80, 400, 1, NULL, finest);
+        const double coarse = distance(&f, samplers[k], 80, 20, 1, finest, x), fine = distance(&f, samplers[k], 80, 80, 1, finest, x);
+        const double moved = distance(&f, samplers[k], 79.99998, 80, 1, finest, x), other = distance(&f, samplers[k], 80, 80, 2, finest, x);
+        printf("# %-13s 20 steps %.3f, 80 steps %.3f, from 79.99998 %.3f, another seed %.3f\n", samplers[k], coarse, fine, moved, other);
+        assert_true(fine < 0.6 * coarse && coarse < 0.5 * other && fabs(moved - fine) < 0.02);
+    }
+    close_model(&f);
+}
+
 int main(void)
 {
     enum { ORDERS = sizeof orders / sizeof *orders };
-    struct CMUnitTest tests[ORDERS + 2] = { cmocka_unit_test(test_per_pixel), cmocka_unit_test(test_gradient) };
-    for (int k = 0; k < ORDERS; k++) tests[k + 2] = (struct CMUnitTest){ orders[k].sampler, test_order, NULL, NULL, &orders[k] };
+    struct CMUnitTest tests[ORDERS + 4] = { cmocka_unit_test(test_per_pixel), cmocka_unit_test(test_gradient), cmocka_unit_test(test_ddim),
+                                              cmocka_unit_test(test_same_path) };
+    for (int k = 0; k < ORDERS; k++) tests[k + 4] = (struct CMUnitTest){ orders[k].sampler, test_order, NULL, NULL, &orders[k] };
     return cmocka_run_group_tests_name("toy", tests, NULL, NULL);
 }
