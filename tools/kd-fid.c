@@ -87,15 +87,6 @@ static int tell(kd_str *to, const struct args *a, const kd_scores *s, const kd_s
     return code;
 }
 
-// What is computed of images beside moments: what the metrics take.
-static void want(kd_extract_options *e, const kd_score_options *s)
-{
-    const unsigned m = s->metrics;
-    e->keep = !m || s->bootstrap || (m & ~(KD_SCORE_FID | KD_SCORE_SFID | KD_SCORE_IS));
-    e->spatial = m & KD_SCORE_SFID;
-    e->logits = m & KD_SCORE_IS;
-}
-
 static int compare(struct args *a, kd_err *err)
 {
     kd_set *reference = NULL, *samples = NULL;
@@ -103,7 +94,7 @@ static int compare(struct args *a, kd_err *err)
     kd_str text = {0};
     kd_out *out = NULL;
     int code = kd_out_open(&out, a->common.out, false, err);
-    want(&a->source.options, &a->score);
+    kd_score_wants(&a->source.options, &a->score);
     if (!code) code = kd_set_open(&reference, a->reference, &a->source, err);
     if (!a->score.force) a->source.against = reference;
     if (!code) code = kd_set_open(&samples, a->samples, &a->source, err);
@@ -120,8 +111,7 @@ static int compare(struct args *a, kd_err *err)
 
 int main(int argc, char **argv)
 {
-    struct args a = { .score = { .kid_subsets = 100, .kid_size = 1000, .kid_part = 5000, .neighbours = 5, .splits = 10, .points = 15 },
-                      .source = { .options = { .batch = 8 }, .progress = progress } };
+    struct args a = { .score = kd_score_defaults(), .source = { .options = { .batch = 8 }, .progress = progress } };
     kd_err err = {0};
     if (!parse(&a, argc, argv, &err)) {
         kd_talk_init("kd-fid", a.common.quiet);

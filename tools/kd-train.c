@@ -5,10 +5,17 @@
 #include "train/loop.h"
 #include "train/session.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct args { kd_session_opts s; kd_loop l; int64_t data_mem; bool profile; kd_common common; };
+struct args {
+    kd_session_opts s; kd_loop l; kd_eval_opts e;
+    const char *metrics;
+    int64_t data_mem;
+    bool profile, eval_only;
+    kd_common common;
+};
 
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
@@ -26,6 +33,12 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_INT(0, "keep", &a->l.keep, 0, 1 << 30, "checkpoints that stay, 0 for all (default 0)"),
         KD_OPT_INT(0, "demo-every", &a->l.demo_every, 0, KD_MAX_STEP, "steps between demo grids, 0 for none (default 0)"),
         KD_OPT_INT(0, "demo-n", &a->l.demo_n, 1, 4096, "images of a demo grid (default 64)"),
+        KD_OPT_STR(0, "eval-ref", &a->e.reference, "REF", "score what the weights' average draws against this, as kd-fid does"),
+        KD_OPT_INT(0, "eval-every", &a->l.eval_every, 1, KD_MAX_STEP, "steps between evaluations"),
+        KD_OPT_INT(0, "eval-n", &a->e.n, 2, 1 << 24, "images drawn for one (default 2000)"),
+        KD_OPT_STR(0, "metrics", &a->metrics, "LIST", "some of kd-fid's scores (default fid,kid)"),
+        KD_OPT_STR(0, "features", &a->e.features, "FILE", "weights of the network for evaluation, or random (default: in $KD_HOME)"),
+        KD_OPT_FLAG(0, "eval-only", &a->eval_only, "with --resume: evaluate, print the scores, train nothing"),
         KD_OPT_STR(0, "log", &a->s.log, "FILE", "a JSON line a step (default NAME_log.jsonl)"),
         KD_OPT_INT(0, "log-every", &a->l.log_every, 1, KD_MAX_STEP, "steps between lines on stderr if it is no terminal (default 25)"),
         KD_OPT_STR(0, "resume", &a->s.resume, "FILE|auto", "go on from a checkpoint, or from the newest of --name"),
@@ -45,6 +58,15 @@ static int check(struct args *a, kd_err *err)
 {
     if (a->s.force && a->s.resume) return kd_fail(err, KD_EUSAGE, "--force starts anew, --resume goes on: give one of them");
     if (a->s.reset_ema && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--reset-ema needs --resume");
+    if (!a->e.reference && (a->l.eval_every || a->eval_only || a->metrics || a->e.features || kd_given(&a->common, &a->e.n)))
+        return kd_fail(err, KD_EUSAGE, "evaluation needs a reference: --eval-ref REF");
+    if (a->e.reference && !a->l.eval_every && !a->eval_only)
+        return kd_fail(err, KD_EUSAGE, "--eval-ref: give --eval-every N or --eval-only too");
+    if (a->eval_only && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--eval-only needs --resume");
+    if (a->eval_only && a->s.plan) return kd_fail(err, KD_EUSAGE, "--plan and --eval-only: give one of them");
+    a->s.evaluate = a->eval_only;
+    if (a->metrics) KD_TRY(kd_score_parse(&a->e.score.metrics, a->metrics, err));
+    a->e.device = a->common.device;
     a->s.has_seed = kd_given(&a->common, &a->s.seed);
     a->s.data_mem = kd_given(&a->common, &a->data_mem) ? a->data_mem << 20 : kd_memory_total() / 4;
     a->l.name = a->s.name;
@@ -97,11 +119,22 @@ static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
     return wanted ? kd_trainer_result(s->t, &s->data, a->common.history, a->common.out, err) : 0;
 }
 
+static int evaluate(const struct args *a, kd_session *s, kd_err *err)
+{
+    kd_str text = {0};
+    int code = kd_eval_run(a->l.eval, s->t, err);
+    if (!code) code = kd_eval_text(&text, a->l.eval, err);
+    if (!code && (fputs(text.p, stdout) < 0 || fflush(stdout))) code = kd_fail(err, KD_EFAIL, "stdout: cannot be written");
+    free(text.p);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct args a = {
         .s = { .name = "model", .batch = -1, .accum = -1, .clip = -1, .say = kd_say },
-        .l = { .save_every = 1000, .demo_n = 64, .log_every = 25, .say = kd_say, .status = kd_status } };
+        .l = { .save_every = 1000, .demo_n = 64, .log_every = 25, .say = kd_say, .status = kd_status },
+        .e = { .n = 2000, .score = kd_score_defaults() } };
     kd_session s = {0};
     kd_backend *be = NULL;
     kd_err err = {0};
@@ -109,16 +142,19 @@ int main(int argc, char **argv)
 
     if (parse(&a, argc, argv, &err)) goto done;
     kd_talk_init("kd-train", a.common.quiet);
-    if (check(&a, &err) || (!a.s.plan && try_output(a.common.out, &wanted, &err))) goto done;
+    if (check(&a, &err) || (!a.s.plan && !a.eval_only && try_output(a.common.out, &wanted, &err))) goto done;
     kd_catch_signals();
     if (kd_backend_open(&be, a.common.device, &err)) goto done;
+    if (a.e.reference && kd_eval_open(&a.l.eval, &a.e, &err)) goto done;
     if (kd_session_open(&s, &a.s, be, &err)) goto done;
-    if (a.s.plan) print_plan(&s);
+    if (a.eval_only) evaluate(&a, &s, &err);
+    else if (a.s.plan) print_plan(&s);
     else train(&a, &s, wanted, &err);
     if (a.profile && s.t) kd_program_profile_print(kd_trainer_program(s.t), stderr);
 done:
     kd_status_clear();
     kd_session_close(&s);
+    kd_eval_close(a.l.eval);
     kd_backend_close(be);
     kd_cli_free(&a.common);
     return kd_tool_exit("kd-train", &err);

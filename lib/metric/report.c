@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_random(const kd_set *s) { return s->made.extractor && !strncmp(s->made.extractor, "random features", 15); }
+bool kd_set_random(const kd_set *s) { return s->made.extractor && !strncmp(s->made.extractor, "random features", 15); }
 
 static int say_set(kd_str *to, const char *side, const kd_set *s, const char *end, kd_err *err)
 {
@@ -20,7 +20,7 @@ static int say_set(kd_str *to, const char *side, const kd_set *s, const char *en
 
 int kd_scores_text(kd_str *to, const kd_scores *s, const kd_set *a, const kd_set *b, kd_err *err)
 {
-    const char *end = is_random(a) || is_random(b) ? " [random features]" : "";
+    const char *end = kd_set_random(a) || kd_set_random(b) ? " [random features]" : "";
     for (int i = 0; i < s->n; i++) {
         const kd_score *x = &s->score[i];
         KD_TRY(kd_str_printf(to, err, "%-12s %.7g", x->name, x->value));
@@ -60,6 +60,6 @@ int kd_scores_json(json_t **doc, const kd_scores *s, const kd_set *a, const kd_s
         return kd_fail_memory(err, "scores");
     }
     *doc = json_pack("{s:o, s:o, s:o, s:b, s:o}", "scores", scores, "reference", set_json(a), "samples", set_json(b), "random features",
-                     is_random(a) || is_random(b), "notes", notes);
+                     kd_set_random(a) || kd_set_random(b), "notes", notes);
     return *doc ? 0 : kd_fail_memory(err, "scores");
 }

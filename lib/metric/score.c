@@ -39,6 +39,27 @@ int kd_score_parse(unsigned *metrics, const char *list, kd_err *err)
     }
 }
 
+// The order of the names is that of the bits, and kd_scores_of keeps it.
+int kd_score_names(kd_str *to, unsigned metrics, kd_err *err)
+{
+    for (int i = 0; i < NAMES; i++)
+        if (metrics >> i & 1) KD_TRY(kd_str_printf(to, err, ",%s", names[i]));
+    return 0;
+}
+
+kd_score_options kd_score_defaults(void)
+{
+    return (kd_score_options){ .kid_subsets = 100, .kid_size = 1000, .kid_part = 5000, .neighbours = 5, .splits = 10, .points = 15 };
+}
+
+void kd_score_wants(kd_extract_options *e, const kd_score_options *o)
+{
+    const unsigned m = o->metrics;
+    e->keep = !m || o->bootstrap || (m & ~(unsigned)(KD_SCORE_FID | KD_SCORE_SFID | KD_SCORE_IS));
+    e->spatial = m & KD_SCORE_SFID;
+    e->logits = m & KD_SCORE_IS;
+}
+
 static void add(kd_scores *s, unsigned metric, double value, double deviation, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 static void add(kd_scores *s, unsigned metric, double value, double deviation, const char *fmt, ...)
@@ -86,7 +107,7 @@ static int kernel(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score
     return 0;
 }
 
-static int by_features(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score_options *o, unsigned m, kd_err *err)
+static int in_order(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score_options *o, unsigned m, kd_err *err)
 {
     double x, y;
     if (m & KD_SCORE_KID) KD_TRY(kernel(s, a, b, o, err));
@@ -97,6 +118,11 @@ static int by_features(kd_scores *s, const kd_set *a, const kd_set *b, const kd_
     if (m & KD_SCORE_FID_INFINITE) {
         KD_TRY(kd_fid_infinite(&x, &y, &a->pool, &b->feature, o->points, o->seed, err));
         add(s, KD_SCORE_FID_INFINITE, x, NAN, "fitted to %lld sizes", (long long)o->points);
+    }
+    if (m & KD_SCORE_SFID) {
+        kd_fid f;
+        KD_TRY(kd_fid_of(&f, &a->spatial, &b->spatial, o->ridge, err));
+        add(s, KD_SCORE_SFID, f.value, NAN, "%s", "");
     }
     if (m & (KD_SCORE_PRECISION | KD_SCORE_RECALL | KD_SCORE_DENSITY | KD_SCORE_COVERAGE)) {
         kd_coverage c;
@@ -115,15 +141,20 @@ static int needs(const kd_set *set, const void *what, unsigned metrics, const ch
     return kd_fail(err, KD_EUSAGE, "%s: %s needs %s", set->name, name_of(metrics), text);
 }
 
-static int check(const kd_set *a, const kd_set *b, unsigned m, kd_err *err)
+static const char KEPT[] = "feature vectors, this has statistics only (--keep-features writes them)";
+static const char SPATIAL[] = "spatial features, which there are none of";
+enum { BOTH = KD_SCORE_KID | KD_SCORE_KID_PARTS | KD_SCORE_PRECISION | KD_SCORE_RECALL | KD_SCORE_DENSITY | KD_SCORE_COVERAGE };
+
+int kd_scores_possible(const kd_set *a, const kd_score_options *o, kd_err *err)
 {
-    const unsigned both = KD_SCORE_KID | KD_SCORE_KID_PARTS | KD_SCORE_PRECISION | KD_SCORE_RECALL | KD_SCORE_DENSITY | KD_SCORE_COVERAGE;
-    const char *kept = "feature vectors, this has statistics only (--keep-features writes them)";
-    const char *spatial = "spatial features, which there are none of";
-    KD_TRY(needs(a, a->feature.x, m & both, kept, err));
-    KD_TRY(needs(b, b->feature.x, m & (both | KD_SCORE_FID_INFINITE), kept, err));
-    KD_TRY(needs(a, a->spatial.mu, m & KD_SCORE_SFID, spatial, err));
-    KD_TRY(needs(b, b->spatial.mu, m & KD_SCORE_SFID, spatial, err));
+    KD_TRY(needs(a, a->feature.x, o->metrics & BOTH, KEPT, err));
+    return needs(a, a->spatial.mu, o->metrics & KD_SCORE_SFID, SPATIAL, err);
+}
+
+static int check_samples(const kd_set *b, unsigned m, kd_err *err)
+{
+    KD_TRY(needs(b, b->feature.x, m & (BOTH | KD_SCORE_FID_INFINITE), KEPT, err));
+    KD_TRY(needs(b, b->spatial.mu, m & KD_SCORE_SFID, SPATIAL, err));
     return needs(b, b->logit.x, m & KD_SCORE_IS, "images, of which a network says the class", err);
 }
 
@@ -153,17 +184,13 @@ int kd_scores_of(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score_
     if (a->pool.d != b->pool.d)
         return kd_fail(err, KD_EUSAGE, "%s has %lld features an image, %s has %lld", a->name, (long long)a->pool.d, b->name,
                        (long long)b->pool.d);
-    KD_TRY(check(a, b, m, err));
+    KD_TRY(kd_scores_possible(a, o, err));
+    KD_TRY(check_samples(b, m, err));
     if (o->bootstrap && !a->feature.x && !b->feature.x)
         return kd_fail(err, KD_EUSAGE, "--bootstrap: neither set has feature vectors");
     warn(s, a, b, m);
     if (m & KD_SCORE_FID) KD_TRY(frechet(s, a, b, o, err));
-    if (m & KD_SCORE_SFID) {
-        kd_fid f;
-        KD_TRY(kd_fid_of(&f, &a->spatial, &b->spatial, o->ridge, err));
-        add(s, KD_SCORE_SFID, f.value, NAN, "%s", "");
-    }
-    KD_TRY(by_features(s, a, b, o, m, err));
+    KD_TRY(in_order(s, a, b, o, m, err));
     if (m & KD_SCORE_IS) {
         double x, deviation;
         KD_TRY(kd_inception_score(&x, &deviation, &b->logit, o->splits, err));

@@ -2,7 +2,7 @@
 #ifndef KD_SCORE_H
 #define KD_SCORE_H
 #include "base/memory.h"
-#include "metric/set.h"
+#include "metric/extract.h"
 #include <jansson.h>
 
 /// Bits of a list of metrics.
@@ -11,6 +11,8 @@ enum { KD_SCORE_FID = 1, KD_SCORE_KID = 2, KD_SCORE_KID_PARTS = 4, KD_SCORE_FID_
 #define KD_SCORE_NAMES "fid, kid, kid-parts, fid-infinite, sfid, precision, recall, density, coverage, is"
 /// "fid,kid": sets *metrics. errors KD_EUSAGE "--metrics: unknown 'kad' (did you mean kid?)"
 int kd_score_parse(unsigned *metrics, const char *list, kd_err *err);
+/// Appends ",fid,kid": the names in the order in which kd_scores_of gives them.
+int kd_score_names(kd_str *to, unsigned metrics, kd_err *err);
 
 typedef struct kd_score_options {
     unsigned metrics;              // 0: fid, and kid if both sides have features
@@ -19,6 +21,10 @@ typedef struct kd_score_options {
     double ridge;                  // of fid and sfid; 1e-8 gives k-diffusion's numbers
     bool force;                    // compare what was made differently
 } kd_score_options;
+
+kd_score_options kd_score_defaults(void);
+/// Sets what must be computed of images for these metrics: spatial, logits, keep.
+void kd_score_wants(kd_extract_options *e, const kd_score_options *o);
 
 typedef struct kd_score {
     const char *name;
@@ -34,6 +40,11 @@ typedef struct kd_scores {
 /// errors  KD_EUSAGE if the sets were made differently (without force), or lack what a metric asked for needs, with what would help;
 ///         those of fid.h, kid.h, neighbours.h
 int kd_scores_of(kd_scores *s, const kd_set *reference, const kd_set *samples, const kd_score_options *o, kd_err *err);
+
+/// Has the reference what the metrics asked for need? So that this is known before the samples are there.
+int kd_scores_possible(const kd_set *reference, const kd_score_options *o, kd_err *err);
+
+bool kd_set_random(const kd_set *s);                               // made by random features: scores compare with nothing else
 
 /// A line each: scores, both sets, notes. Sets of random features have "random features" in every line.
 int kd_scores_text(kd_str *to, const kd_scores *s, const kd_set *reference, const kd_set *samples, kd_err *err);

@@ -216,7 +216,7 @@ static int check_same(const kd_trainer *t, const kd_config *c, const kd_frame *f
     char *difference = kd_config_model_difference(t->c, c);
     if (difference) kd_fail(err, KD_EUSAGE, "%s: the model differs: %s", path, difference);
     free(difference);
-    if (err->code || !kd_frame_meta(f, "kd_data")) return err->code;          // imported: it goes on with what it is given
+    if (err->code || !d || !kd_frame_meta(f, "kd_data")) return err->code;    // imported: it goes on with what it is given
     if (get_u64(f, path, "kd_data", 16, UINT64_MAX, &hash, err)) return err->code;
     if (hash != d->hash)
         return kd_fail(err, KD_EUSAGE, "%s: was trained on other data (hash %016" PRIx64 ", now %016" PRIx64 " of %lld images); "

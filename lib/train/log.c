@@ -118,6 +118,17 @@ int kd_log_note(kd_log *log, int64_t step, const char *note, kd_err *err)
     return err->code;
 }
 
+int kd_log_scores(kd_log *log, int64_t step, const kd_scores *s, bool random, kd_err *err)
+{
+    kd_str line = {0};
+    kd_str_printf(&line, err, "{\"step\": %lld, \"scores\": {", (long long)step);
+    for (int i = 0; !err->code && i < s->n; i++)
+        kd_str_printf(&line, err, "%s\"%s\": %.9g", i ? ", " : "", s->score[i].name, s->score[i].value);
+    if (!err->code && !kd_str_printf(&line, err, "}%s", random ? ", \"random features\": true" : "")) put(log, &line, err);
+    free(line.p);
+    return err->code;
+}
+
 int kd_log_sync(kd_log *log, kd_err *err)
 {
     if (fflush(log->f)) return fail(log, KD_EFAIL, err);

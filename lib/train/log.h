@@ -1,6 +1,7 @@
 // The log of a training run, one JSON object a line. The page is formats/log.md.
 #ifndef KD_LOG_H
 #define KD_LOG_H
+#include "metric/score.h"
 #include "train/trainer.h"
 
 typedef struct kd_log kd_log;
@@ -14,6 +15,8 @@ int kd_log_open(kd_log **log, const char *path, int64_t step, double *elapsed, k
 int kd_log_step(kd_log *log, int64_t step, const kd_step_stats *s, double images_per_s, double elapsed, kd_err *err);
 /// A line with the text `note`: what was changed when a run was resumed.
 int kd_log_note(kd_log *log, int64_t step, const char *note, kd_err *err);
+/// A line with `scores`, by name, and whether their features are random.
+int kd_log_scores(kd_log *log, int64_t step, const kd_scores *s, bool random, kd_err *err);
 /// On disk: before a checkpoint that says these steps are done.
 int kd_log_sync(kd_log *log, kd_err *err);
 /// NULL is fine. Lines that were not synced go to the file; a failure at this point is not told.

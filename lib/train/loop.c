@@ -1,4 +1,5 @@
 #include "train/loop.h"
+#include "base/io.h"
 #include "base/memory.h"
 #include "base/talk.h"
 #include "train/demo.h"
@@ -43,6 +44,23 @@ static int demo(loop *l, kd_err *err)
     if (!kd_demo(l->t, path, l->o->demo_n, err)) l->o->say("drew %s", path);
     free(path);
     return err->code;
+}
+
+static int evaluate(loop *l, double ema_loss, kd_err *err)
+{
+    const int64_t step = kd_trainer_steps(l->t);
+    kd_str said = {0};
+    l->o->status("evaluating step %lld", (long long)step);
+    int code = kd_eval_run(l->o->eval, l->t, err);
+    const kd_scores *s = kd_eval_scores(l->o->eval);
+    const bool random = kd_eval_random(l->o->eval);
+    if (!code) code = kd_log_scores(l->log, step, s, random, err);
+    if (!code) code = kd_eval_record(l->o->eval, step, l->elapsed, ema_loss, err);
+    for (int i = 0; !code && i < s->n; i++) code = kd_str_printf(&said, err, "%s %.6g%s", s->score[i].name, s->score[i].value,
+                                                                 i + 1 < s->n ? ", " : random ? " [random features]" : "");
+    if (!code) l->o->say("step %lld: %s", (long long)step, said.p);
+    free(said.p);
+    return code;
 }
 
 // Talk -----------------------------------------------------------------------------------------------------------------
@@ -117,8 +135,20 @@ static int train(loop *l, kd_err *err)
         step = kd_trainer_steps(l->t);
         if (step == last || step % o->save_every == 0) KD_TRY(save(l, err));
         if (o->demo_every && step % o->demo_every == 0) KD_TRY(demo(l, err));
+        if (!o->eval || !o->eval_every || step % o->eval_every || !evaluate(l, kd_trainer_loss(l->t), err)) continue;
+        if (!kd_interrupted()) return err->code;
+        *err = (kd_err){0};                            // what is not evaluated is saved still
+        return stop(l, err);
     }
     return kd_interrupted() ? stop(l, err) : 0;
+}
+
+static int open_table(const kd_loop *o, int64_t step, kd_err *err)
+{
+    char *path = kd_run_metrics(o->name);
+    const int code = path ? kd_eval_table(o->eval, path, step, err) : kd_fail_memory(err, "a file name");
+    free(path);
+    return code;
 }
 
 int kd_train_loop(kd_trainer *t, const kd_dataset *d, const kd_loop *o, kd_err *err)
@@ -132,6 +162,7 @@ int kd_train_loop(kd_trainer *t, const kd_dataset *d, const kd_loop *o, kd_err *
         goto done;
     }
     if (kd_log_open(&l.log, log, first, &l.elapsed, err)) goto done;
+    if (o->eval && open_table(o, first, err)) goto done;
     for (int i = 0; i < o->n_notes; i++)
         if (kd_log_note(l.log, first, o->notes[i], err)) goto done;
     l.began = kd_clock();

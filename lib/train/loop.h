@@ -1,6 +1,7 @@
 // The training loop: steps, log, progress, checkpoints, demos, and stopping when asked to.
 #ifndef KD_LOOP_H
 #define KD_LOOP_H
+#include "train/eval.h"
 #include "train/run_files.h"
 #include "train/trainer.h"
 
@@ -10,6 +11,8 @@ typedef struct kd_loop {
     int64_t steps;                 // the last step, counted from the run's beginning; 0: until interrupted
     int64_t save_every, keep;      // keep: newest checkpoints that stay; 0: all
     int64_t demo_every, demo_n;    // demo_every 0: none
+    int64_t eval_every;            // 0: none
+    kd_eval *eval;                 // the caller's; NULL: none
     int64_t log_every;             // steps between plain lines where there is no terminal
     const char *const *notes; int n_notes;      // for the log: what was changed on resuming
     kd_run_files replaced;         // an earlier run's checkpoints, deleted once the first new one is whole

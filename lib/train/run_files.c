@@ -21,14 +21,18 @@ static char *join(const char *name, const char *format, int64_t step)
 
 char *kd_run_checkpoint(const char *name, int64_t step) { return join(name, "_%08lld.safetensors", step); }
 char *kd_run_demo(const char *name, int64_t step) { return join(name, "_demo_%08lld.png", step); }
-char *kd_run_log(const char *name)
+
+static char *with_end(const char *name, const char *end)
 {
     kd_str s = {0};
     kd_err none = {0};
-    if (!kd_str_printf(&s, &none, "%s_log.jsonl", name)) return s.p;
+    if (!kd_str_printf(&s, &none, "%s%s", name, end)) return s.p;
     free(s.p);
     return NULL;
 }
+
+char *kd_run_log(const char *name) { return with_end(name, "_log.jsonl"); }
+char *kd_run_metrics(const char *name) { return with_end(name, "_metrics.csv"); }
 
 // Step of "BASE<middle>00018000<end>", or -1 if an entry is not called so. *rest, if wanted, is what follows <end>.
 static int64_t step_of(const char *entry, const char *base, const char *middle, const char *end, const char **rest)
@@ -115,7 +119,7 @@ static int find_any(const visit *v, const char *entry, kd_err *err)
 {
     char **found = v->arg, *old = *found;
     const size_t b = strlen(v->base);
-    const bool log = !strncmp(entry, v->base, b) && !strcmp(entry + b, "_log.jsonl");
+    const bool log = !strncmp(entry, v->base, b) && (!strcmp(entry + b, "_log.jsonl") || !strcmp(entry + b, "_metrics.csv"));
     if (!log && step_of(entry, v->base, "_", ".safetensors", NULL) < 0 && step_of(entry, v->base, "_demo_", ".png", NULL) < 0) return 0;
     char *p = path_of(v, entry, err);
     if (!p) return err->code;

@@ -1,4 +1,5 @@
-// The files of a run called NAME ("runs/faces"): NAME_00018000.safetensors, NAME_demo_00018000.png, NAME_log.jsonl.
+// The files of a run called NAME ("runs/faces"): NAME_00018000.safetensors, NAME_demo_00018000.png, NAME_log.jsonl,
+// NAME_metrics.csv.
 #ifndef KD_RUN_FILES_H
 #define KD_RUN_FILES_H
 #include "base/err.h"
@@ -9,6 +10,7 @@
 char *kd_run_checkpoint(const char *name, int64_t step);
 char *kd_run_demo(const char *name, int64_t step);
 char *kd_run_log(const char *name);
+char *kd_run_metrics(const char *name);
 
 /// The checkpoints of a run by the names of its folder, newest step first.
 typedef struct kd_run_files { char **path; int64_t *step; int n; } kd_run_files;

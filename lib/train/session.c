@@ -71,7 +71,7 @@ static int open_checkpoint(work *w, kd_err *err)
 static int look_at_files(work *w, kd_err *err)
 {
     const kd_session_opts *o = w->o;
-    if (o->plan) return open_checkpoint(w, err);
+    if (o->plan || o->evaluate) return open_checkpoint(w, err);
     if (!o->resume) KD_TRY(refuse_existing(w, err));
     if (o->force) KD_TRY(kd_run_list(&w->s->replaced, o->name, err));
     KD_TRY(kd_run_sweep(o->name, err));
@@ -178,6 +178,7 @@ static void say_line(const char *line) { prep_say("%s", line); }
 static int read_data(work *w, kd_err *err)
 {
     const kd_session_opts *o = w->o;
+    if (o->evaluate) return 0;
     const char *path = o->images ? o->images : stdin_has_data() ? "-" : NULL;
     const char *name = !path ? w->config->dataset_location : !strcmp(path, "-") ? "stdin" : path;
     if (path) {
@@ -201,8 +202,9 @@ static int make_trainer(work *w, kd_err *err)
     w->s->memory = kd_memory_peak();
     KD_TRY(kd_trainer_new(&w->s->t, c, &w->opts, w->init, w->be, err));
     if (w->checkpoint && !w->o->plan) {
-        KD_TRY(kd_trainer_load(w->s->t, w->checkpoint, w->checkpoint_path, &w->s->data, err));
-        w->o->say("resuming from %s at step %lld", w->checkpoint_path, (long long)kd_trainer_steps(w->s->t));
+        KD_TRY(kd_trainer_load(w->s->t, w->checkpoint, w->checkpoint_path, w->o->evaluate ? NULL : &w->s->data, err));
+        w->o->say("%s %s at step %lld", w->o->evaluate ? "evaluating" : "resuming from", w->checkpoint_path,
+                  (long long)kd_trainer_steps(w->s->t));
     }
     return w->o->reset_ema ? kd_trainer_reset_ema(w->s->t, err) : 0;
 }

@@ -14,6 +14,7 @@ typedef struct kd_session_opts {
     bool has_seed; uint64_t seed;
     int64_t data_mem;                      // bytes of pixels in ordinary memory
     bool plan;                             // only planned: files of the name do not matter, data need not be there
+    bool evaluate;                         // nothing is trained: files of the name do not matter, data are not read
     void (*say)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 } kd_session_opts;
 

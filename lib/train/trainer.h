@@ -75,6 +75,7 @@ int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
 /// What it was trained with: config (the caller's to free) and options (checkpointing is false: it is not stored).
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
 /// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments.
+/// d       the data that training goes on with; NULL: it does not go on, any will do
 /// errors  KD_EUSAGE if the model or the data differ; KD_EFORMAT if tensors are missing or misshapen
 int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd_dataset *d, kd_err *err);
 #endif

@@ -12,7 +12,7 @@ cuda        op/backend.h op/op.h op/ops.def tensor base
 data        formats tensor base
 model       op formats tensor base
 diffusion   model op formats tensor base
-train       diffusion model op data formats tensor base
+train       metric diffusion model op data formats tensor base
 metric      model op data formats tensor base
 dist        tensor base
 tools       train metric diffusion model op data formats tensor base dist kd.h

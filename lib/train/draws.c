@@ -1,0 +1,68 @@
+#include "train/draws.h"
+#include "base/memory.h"
+#include "diffusion/sampler.h"
+#include "diffusion/sigmas.h"
+#include "train/trainer_state.h"
+
+enum { STEPS = 50 };
+
+struct kd_draws {
+    const kd_trainer *t;
+    kd_model *m;
+    kd_denoiser *d;
+    int64_t size;                      // pixels of an image, times channels
+    float *x;
+    int64_t *class_cond;
+    kd_draw *noise;
+};
+
+int kd_draws_open(kd_draws **to, kd_trainer *t, int64_t n, kd_err *err)
+{
+    kd_draws *w = kd_alloc(sizeof *w);
+    if (!w) return kd_fail_memory(err, "drawn images");
+    w->t = t;
+    w->size = t->c->size[0] * t->c->size[1] * t->c->channels;
+    w->x = kd_alloc((size_t)(n * w->size) * sizeof *w->x);
+    w->class_cond = kd_alloc((size_t)n * sizeof *w->class_cond);
+    w->noise = kd_alloc((size_t)n * sizeof *w->noise);
+    if (!w->x || !w->class_cond || !w->noise) kd_fail_memory(err, "drawn images");
+    else if (!kd_trainer_ema(t, &w->m, err)) kd_denoiser_new(&w->d, w->m, t->be, err);
+    if (err->code) kd_draws_close(w);
+    else *to = w;
+    return err->code;
+}
+
+void kd_draws_close(kd_draws *w)
+{
+    if (!w) return;
+    kd_denoiser_free(w->d);
+    kd_model_free(w->m);
+    kd_free(w->x), kd_free(w->class_cond), kd_free(w->noise);
+    kd_free(w);
+}
+
+static int call(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+{
+    kd_draws *w = arg;
+    const kd_cond cond = { .class_cond = w->class_cond };
+    (void)image;                       // all of them: the sampler's steps are fixed
+    return kd_denoise(w->d, n, x, sigma, &cond, NULL, out, err);
+}
+
+int kd_draws_make(kd_draws *w, int64_t first, int64_t n, const float **x, kd_err *err)
+{
+    const kd_config *c = w->t->c;
+    float sigmas[STEPS + 1];
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.eta = 0;
+    o.solver = "heun";
+    KD_TRY(kd_sigmas_karras(sigmas, STEPS, c->sigma_min, c->sigma_max, 7, err));
+    for (int64_t i = 0; i < n; i++) {
+        w->noise[i] = (kd_draw){ w->t->o.seed, (uint64_t)(first + i) };
+        w->class_cond[i] = c->classes ? (first + i) % c->classes : 0;
+        kd_sample_start(w->x + i * w->size, w->size, w->noise[i], sigmas[0]);
+    }
+    const kd_sampling s = { .sampler = kd_sampler_find("dpmpp_2m_sde"), .o = &o, .sigmas = sigmas, .steps = STEPS, .call = call, .arg = w };
+    *x = w->x;
+    return kd_sample(&s, n, w->size, w->noise, w->x, NULL, err);
+}
