@@ -4,7 +4,8 @@
 static const int64_t cases[][8] = { /* N, H, W, C, groups, affine, adaptive, act */
     { 1, 2, 3, 1, 1, 0, 0, KD_ACT_NONE }, { 2, 5, 3, 6, 3, 1, 0, KD_ACT_NONE }, { 3, 4, 7, 32, 32, 1, 0, KD_ACT_SILU },
     { 2, 9, 9, 64, 2, 0, 1, KD_ACT_GELU }, { 2, 5, 7, 96, 32, 1, 1, KD_ACT_SILU }, { 3, 2, 3, 10, 1, 0, 1, KD_ACT_NONE },
-    { 2, 3, 5, 130, 10, 1, 1, KD_ACT_GELU } };
+    { 2, 3, 5, 130, 10, 1, 1, KD_ACT_GELU },
+    { 1, 46, 45, 32, 1, 1, 0, KD_ACT_SILU } };         // more than the gradient keeps between its passes
 
 static kd_val *build(t_build *b)
 {
@@ -58,4 +59,5 @@ static void ref_residual(const t_ref *r)
     for (int64_t i = 0; i < r->c[0] * r->c[1] * r->c[2] * r->c[3]; i++) r->y[i] += r->in[0][i];
 }
 
-KD_TEST_OP(group_norm_residual, cases, .build = build_residual, .ref = ref_residual, .grad_tol = 1e-5)
+static const int64_t few[][8] = { { 2, 5, 3, 6, 3, 1, 0, KD_ACT_NONE }, { 2, 9, 9, 64, 2, 0, 1, KD_ACT_GELU } };
+KD_TEST_OP(group_norm_residual, few, .build = build_residual, .ref = ref_residual, .grad_tol = 1e-5)

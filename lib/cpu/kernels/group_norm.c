@@ -5,11 +5,12 @@
 #include "cpu/kernels/act.h"
 #include "cpu/kernels/rows.h"
 
-enum { CHANNELS = 32, BLOCK = 16 };
+enum { CHANNELS = 32, BLOCK = 16, KEPT = 1 << 16 };    // KEPT: floats of g that a thread may keep between its two passes
 
 typedef struct job {
     int64_t images, rows, c, groups, size; // rows (pixels) an image; size channels a group
     int64_t tiles, per;                    // tiles an image, groups of a tile
+    bool grad;
     kd_act act;
     double eps;
     const float *x, *w, *b, *ada, *stats_in, *dy, *acc;
@@ -19,10 +20,12 @@ typedef struct job {
 } job;
 
 /// A thread's lines, one float or double a channel of the tile.
-typedef struct lines { double *sum, *more; float *mean, *scale, *shift, *a, *z, *part, *part2; } lines;
+/// z: for g, one line, or (if kept) one for each row.
+typedef struct lines { double *sum, *more; float *mean, *scale, *shift, *a, *part, *part2, *z; } lines;
 
 static int64_t width_of(const job *j) { return j->per * j->size; }
-static int64_t line_bytes(const job *j) { return (width_of(j) * (2 * 8 + 7 * 4) + 63) / 64 * 64; }
+static bool keeps(const job *j) { return j->grad && j->act != KD_ACT_NONE && j->rows * width_of(j) <= KEPT; }
+static int64_t line_bytes(const job *j) { return (width_of(j) * (2 * 8 + (keeps(j) ? 6 + j->rows : 7) * 4) + 63) / 64 * 64; }
 
 static lines lines_of(const job *j, int thread)
 {
@@ -31,14 +34,14 @@ static lines lines_of(const job *j, int thread)
     l.sum = (double *)(void *)((char *)j->scratch + thread * line_bytes(j));
     l.more = l.sum + n;
     l.mean = (float *)(void *)(l.more + n);
-    l.scale = l.mean + n, l.shift = l.scale + n, l.a = l.shift + n, l.z = l.a + n, l.part = l.z + n, l.part2 = l.part + n;
+    l.scale = l.mean + n, l.shift = l.scale + n, l.a = l.shift + n, l.part = l.a + n, l.part2 = l.part + n, l.z = l.part2 + n;
     return l;
 }
 
 static job job_of(const kd_node *n)
 {
     const kd_val *x = n->in[0];
-    job j = { .images = images_of(x), .c = kd_last(x), .groups = n->i[0], .act = (kd_act)n->i[1], .eps = n->f[0],
+    job j = { .grad = n->op == KD_OP_group_norm_grad, .images = images_of(x), .c = kd_last(x), .groups = n->i[0], .act = (kd_act)n->i[1], .eps = n->f[0],
               .x = x->data, .w = data_of(n->in[1]), .b = data_of(n->in[2]), .ada = data_of(n->in[3]) };
     j.rows = j.images ? kd_rows(x) / j.images : 0;
     j.size = j.c / j.groups;
@@ -165,15 +168,17 @@ static size_t norm_scratch(const kd_node *n)
 
 // Gradient -------------------------------------------------------------------------------------------------------------
 
-/// z of a row, and g = dy act'(z) in its place.
-static void row_g(const job *j, const lines *l, int64_t at, int64_t n)
+/// g = dy act'(z) of row r, whose tile begins at p->at. An activation's derivative costs more than keeping it, where there is room;
+/// `again`: it may be kept.
+static const float *row_g(const job *j, const area *p, const lines *l, int64_t r, bool again)
 {
-    if (j->act == KD_ACT_NONE) {
-        memcpy(l->z, j->dy + at, (size_t)n * sizeof *l->z);
-        return;
-    }
-    norm_row(l->z, j->x + at, l->mean, l->a, l->shift, n);
-    act_grad_row(l->z, l->z, j->dy + at, n, j->act);
+    const int64_t at = p->at + r * j->c;
+    if (j->act == KD_ACT_NONE) return j->dy + at;
+    float *const g = keeps(j) ? l->z + r * p->n : l->z;
+    if (again && keeps(j)) return g;
+    norm_row(g, j->x + at, l->mean, l->a, l->shift, p->n);
+    act_grad_row(g, g, j->dy + at, p->n, j->act);
+    return g;
 }
 
 static void add_products(float *part, float *part2, const float *g, const float *x, const float *mean, const float *rstd, int64_t n)
@@ -190,9 +195,8 @@ static void products(const job *j, const area *p, const lines *l)
     memset(l->part, 0, (size_t)p->n * sizeof *l->part);
     memset(l->part2, 0, (size_t)p->n * sizeof *l->part2);
     for (int64_t r = 0; r < j->rows; r++) {
-        const int64_t at = p->at + r * j->c;
-        row_g(j, l, at, p->n);
-        add_products(l->part, l->part2, l->z, j->x + at, l->mean, l->scale, p->n);
+        const float *g = row_g(j, p, l, r, false);
+        add_products(l->part, l->part2, g, j->x + p->at + r * j->c, l->mean, l->scale, p->n);
         if (r % BLOCK == BLOCK - 1 || r == j->rows - 1) add_double(l->sum, l->part, p->n), add_double(l->more, l->part2, p->n);
     }
 }
@@ -239,8 +243,8 @@ static void grad_tile(void *arg, int64_t t, int thread)
     common(j, &p, &l);
     for (int64_t r = 0; r < j->rows; r++) {
         const int64_t at = p.at + r * j->c;
-        row_g(j, &l, at, p.n);
-        dx_row(j->dx + at, l.z, j->x + at, j->acc ? j->acc + at : NULL, l.mean, l.a, l.part, l.part2, p.n);
+        const float *g = row_g(j, &p, &l, r, true);
+        dx_row(j->dx + at, g, j->x + at, j->acc ? j->acc + at : NULL, l.mean, l.a, l.part, l.part2, p.n);
     }
 }
 
