@@ -46,6 +46,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_FLAG(0, "reset-ema", &a->s.reset_ema, "with --resume: start from the averaged weights, average anew"),
         KD_OPT_FLAG(0, "force", &a->s.force, "start anew over existing files of --name"),
         KD_OPT_FLAG(0, "checkpointing", &a->s.checkpointing, "compute activations twice: less memory, same numbers"),
+        KD_OPT_FLAG(0, "gns", &a->s.gns, "log the gradient noise scale (with --accum 2 or more; noise levels are not stratified)"),
         KD_OPT_FLAG(0, "plan", &a->s.plan, "print parameters, GFLOP an image and memory, and stop"),
         KD_OPT_FLAG(0, "profile", &a->profile, "print time, GFLOP/s and bytes of each op at the end"),
         KD_OPT_INT(0, "data-mem", &a->data_mem, 0, 1 << 30, "MiB of pixels in memory, more in a mapped file (default: a quarter of it)"),

@@ -50,7 +50,7 @@ static float draw_sigma(const fill *f, int64_t i, uint64_t position)
     float z = 0;
 
     if (density->type == KD_DENSITY_SPLIT_LOGNORMAL) kd_rng_normal(&r, &z, 4, 1);      // the one that is not stratified
-    else u = kd_stratified(u, i, f->b->n, f->part, f->parts);
+    else if (f->parts) u = kd_stratified(u, i, f->b->n, f->part, f->parts);
     return (float)kd_density_sigma(density, u, z);
 }
 

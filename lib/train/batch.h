@@ -21,7 +21,7 @@ int64_t kd_batch_bytes(const kd_batch *b);
 
 /// Fills it with the images at positions p .. p+n-1 of the endless shuffled pass over d.
 /// step            optimizer steps done before this one
-/// part, parts     which micro-batch of the step this is: the noise levels of a step are stratified over all of them
+/// part, parts     which micro-batch of the step this is: the noise levels of a step are stratified over all of them; parts 0: not
 void kd_batch_fill(kd_batch *b, const kd_config *c, const kd_dataset *d, uint64_t seed, int64_t step, int64_t p,
                    int64_t part, int64_t parts);
 #endif

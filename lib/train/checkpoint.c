@@ -55,6 +55,9 @@ static int put_meta(const kd_trainer *t, kd_frame *f, const kd_dataset *d, kd_er
     KD_TRY(put_int(f, "kd_opt_step", t->opt_step, err));
     KD_TRY(put_u64(f, "kd_seed", "%" PRIu64, t->o.seed, err));
     if (t->has_loss) KD_TRY(put_num(f, "kd_loss", t->ema_loss, err));
+    if (t->o.gns) KD_TRY(put_num(f, "kd_gns_square", t->gns.square, err));
+    if (t->o.gns) KD_TRY(put_num(f, "kd_gns_variance", t->gns.variance, err));
+    if (t->o.gns) KD_TRY(put_num(f, "kd_gns_beta", t->gns.beta_product, err));
     KD_TRY(put_u64(f, "kd_data", "%016" PRIx64, d->hash, err));
     KD_TRY(put_int(f, "kd_batch", t->o.batch, err));
     KD_TRY(put_int(f, "kd_accum", t->o.accum, err));
@@ -180,6 +183,11 @@ static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool s
     KD_TRY(get_int(f, path, "kd_ema_step", INT64_MAX, &t->ema_step, err));
     KD_TRY(get_int(f, path, "kd_opt_step", INT64_MAX, &t->opt_step, err));
     if (!same_optimizer) t->opt_step = 0;
+    if (t->o.gns && kd_frame_meta(f, "kd_gns_beta")) {
+        KD_TRY(get_num(f, path, "kd_gns_square", &t->gns.square, err));
+        KD_TRY(get_num(f, path, "kd_gns_variance", &t->gns.variance, err));
+        KD_TRY(get_num(f, path, "kd_gns_beta", &t->gns.beta_product, err));
+    }
     t->has_loss = kd_frame_meta(f, "kd_loss") != NULL;
     return t->has_loss ? get_num(f, path, "kd_loss", &t->ema_loss, err) : 0;
 }

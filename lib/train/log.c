@@ -97,7 +97,8 @@ int kd_log_step(kd_log *log, int64_t step, const kd_step_stats *s, double images
     kd_str line = {0};
     if (kd_str_printf(&line, err, "{\"step\": %lld", (long long)step) || number(&line, "loss", "%.9g", s->loss, err)
         || number(&line, "ema_loss", "%.9g", s->ema_loss, err) || number(&line, "lr", "%.9g", s->lr, err)
-        || number(&line, "grad_norm", "%.9g", s->grad_norm, err) || number(&line, "images_per_s", "%.4g", images_per_s, err)
+        || number(&line, "grad_norm", "%.9g", s->grad_norm, err)
+        || (!isnan(s->gns) && number(&line, "gns", "%.9g", s->gns, err)) || number(&line, "images_per_s", "%.4g", images_per_s, err)
         || number(&line, "elapsed", "%.3f", elapsed, err)) goto done;
     put(log, &line, err);
 done:

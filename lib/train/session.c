@@ -152,10 +152,11 @@ static int settle(work *w, kd_err *err)
     w->opts = (kd_train_opts){
         .batch = o->batch > 0 ? o->batch : base->batch, .accum = o->accum > 0 ? o->accum : base->accum,
         .seed = o->has_seed ? o->seed : base->seed, .clip = o->clip >= 0 ? o->clip : base->clip,
-        .checkpointing = o->checkpointing,
+        .checkpointing = o->checkpointing, .gns = o->gns,
         // A rate in the config counts on resuming only if it is another than the config had.
         .lr = o->lr > 0 ? o->lr : w->old && w->config->lr != w->old->lr ? w->config->lr : base->lr,
     };
+    if (o->gns && w->opts.accum < 2) return kd_fail(err, KD_EUSAGE, "--gns compares batches of a step: it needs --accum 2 or more");
     if (!w->old) return 0;
     if (w->opts.seed != w->old_opts.seed)
         return kd_fail(err, KD_EUSAGE, "--seed %llu: %s was started with %llu", (unsigned long long)w->opts.seed, w->checkpoint_path,

@@ -9,7 +9,7 @@ typedef struct kd_session_opts {
     const char *config, *images;           // NULL if not given; images "-": stdin
     const char *name, *log;                // of the run's files; log NULL: NAME_log.jsonl
     const char *resume, *init;             // FILE or "auto"; MODEL
-    bool force, reset_ema, checkpointing;
+    bool force, reset_ema, checkpointing, gns;
     int64_t batch, accum; double clip, lr;
     bool has_seed; uint64_t seed;
     int64_t data_mem;                      // bytes of pixels in ordinary memory

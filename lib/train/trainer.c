@@ -105,6 +105,7 @@ int kd_trainer_new(kd_trainer **to, kd_config *config, const kd_train_opts *o, c
     t->c = config;
     t->o = *o;
     if (t->o.lr == 0) t->o.lr = config->lr;
+    t->gns = kd_gns_start(0.9998, 1e-8);
     t->be = be;
 
     if (check_options(t, init, err) || kd_params_of(&t->ps, config, err) || alloc_state(t, err)
@@ -146,7 +147,8 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     const kd_run run = { .seed = t->o.seed, .step = (uint32_t)t->step };
 
     KD_TRY(kd_program_ready(t->p, err));
-    kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part, t->o.accum);
+    kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part,
+                  t->o.gns ? 0 : t->o.accum);           // its micro-batches must be independent
     KD_TRY(set(t, t->lg.x0, b->x0, err));
     KD_TRY(set(t, t->lg.noise, b->noise, err));
     KD_TRY(kd_loss_graph_set_sigma(&t->lg, t->p, t->c, b->sigma, b->n, err));
@@ -165,17 +167,31 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     return 0;
 }
 
+// Squared norm of the gradient of a micro-batch's own mean loss. It is stored divided by accum.
+static int micro_square(const kd_trainer *t, double *square, kd_err *err)
+{
+    kd_opt_state s = t->s;
+    s.grad = t->micro;
+    KD_TRY(kd_grad_norm(t->be, t->ps, &s, square, err));
+    *square *= (double)t->o.accum;
+    *square *= *square;
+    return 0;
+}
+
 int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err)
 {
     const double rate = kd_lr_at(t->c, t->o.lr, t->lr_step), decay = kd_ema_decay_at(t->c, t->ema_step);
     const double keep = pow(decay, 1 / (double)t->o.accum);          // of the running loss, which moves with each micro-batch
-    double lr[4], loss = 0, ema_loss = t->ema_loss, norm;
+    double lr[4], loss = 0, ema_loss = t->ema_loss, norm, square, squares = 0;
+    const double batch = (double)t->o.batch, accum = (double)t->o.accum;
 
     assert(t->step < KD_MAX_STEP);
     if (t->micro) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
     for (int64_t k = 0; k < t->o.accum; k++) {
         double part;
         KD_TRY(run_micro(t, d, k, &part, err));
+        if (t->o.gns) KD_TRY(micro_square(t, &square, err));
+        if (t->o.gns) squares += square / accum;
         if (t->micro) KD_TRY(kd_grad_accumulate(t->be, t->ps, t->s.grad, t->micro, err));
         ema_loss = t->has_loss || k ? ema_loss * keep + (1 - keep) * part : part;
         loss += part / (double)t->o.accum;
@@ -193,7 +209,9 @@ int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd
     t->seen += t->o.batch * t->o.accum;
     t->ema_loss = ema_loss;
     t->has_loss = true;
-    *stats = (kd_step_stats){ .loss = loss, .ema_loss = ema_loss, .lr = rate, .grad_norm = norm };
+    if (t->o.gns) kd_gns_update(&t->gns, squares, norm * norm, batch, batch * accum);
+    *stats = (kd_step_stats){ .loss = loss, .ema_loss = ema_loss, .lr = rate, .grad_norm = norm,
+                               .gns = t->o.gns ? kd_gns_value(&t->gns) : NAN };
     return 0;
 }
 

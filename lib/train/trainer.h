@@ -13,10 +13,12 @@ typedef struct kd_train_opts {
     double clip;               // gradient norm limit; 0: none
     bool checkpointing;        // recompute blocks in the backward pass: less memory, the same numbers
     double lr;                 // base rate; 0: the config's
+    bool gns;                  // estimate the gradient noise scale (accum > 1); noise levels are then not stratified
 } kd_train_opts;
 
-/// loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping.
-typedef struct kd_step_stats { double loss, ema_loss, lr, grad_norm; } kd_step_stats;
+/// loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping;
+/// gns the gradient noise scale, NaN if it is not estimated.
+typedef struct kd_step_stats { double loss, ema_loss, lr, grad_norm, gns; } kd_step_stats;
 
 typedef struct kd_trainer kd_trainer;
 
@@ -72,7 +74,7 @@ int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, c
 
 /// Reads a checkpoint file whole. errors KD_EFORMAT if it is damaged, KD_EUSAGE if it is another kind of file.
 int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
-/// What it was trained with: config (the caller's to free) and options (checkpointing is false: it is not stored).
+/// What it was trained with: config (the caller's to free) and options (checkpointing and gns are false: they are not stored).
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
 /// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments.
 /// d       the data that training goes on with; NULL: it does not go on, any will do

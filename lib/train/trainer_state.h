@@ -2,6 +2,7 @@
 #ifndef KD_TRAINER_STATE_H
 #define KD_TRAINER_STATE_H
 #include "train/batch.h"
+#include "train/gns.h"
 #include "train/trainer.h"
 
 struct kd_trainer {
@@ -15,6 +16,7 @@ struct kd_trainer {
     int64_t step, seen;                    // optimizer steps done, images seen
     int64_t lr_step, ema_step, opt_step;   // counts of the schedules and of the optimizer's moments
     double ema_loss; bool has_loss;
+    kd_gns gns;                            // if o.gns
 
     // The means
     kd_loss_graph lg;                      // its graph is the program's: lg.g is NULL then
