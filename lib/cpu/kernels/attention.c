@@ -20,7 +20,7 @@ static int64_t work_of(work *w, const attn *a, float *base)
     w->q = carve_floats(&c, QUERIES * a->d);
     w->s = carve_floats(&c, QUERIES * score_stride(a));
     w->o = carve_floats(&c, QUERIES * a->d);
-    w->keep = carve_floats(&c, a->rate > 0 ? a->max_k : 0);
+    w->keep = carve_floats(&c, keep_room(a));
     w->token = (int32_t *)carve_floats(&c, a->max_q + a->max_k);
     return c.used;
 }

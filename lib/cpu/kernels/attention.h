@@ -203,19 +203,27 @@ static inline void scale_rows(float *x, const attn *a, int64_t n)
         x[i] *= a->factor;
 }
 
-// Dropout's factor of each probability of a row (global and cross: token and place are one). Rows begin at whole draws.
+// Dropout's factor of each probability of a row (global and cross: token and place are one). A row takes whole draws: keep has
+// room for keep_room floats.
+enum { DRAW = 4 * LANES };
+
+static inline int64_t keep_room(const attn *a)
+{
+    return a->rate > 0 ? (a->keys + DRAW - 1) / DRAW * DRAW : 0;
+}
+
 static inline void keep_row(const attn *a, int64_t image, int64_t head, int64_t query, float *keep)
 {
-    enum { DRAW = 4 * LANES };
-    const int64_t row = (a->keys + DRAW - 1) / DRAW * DRAW, first = (head * a->h * a->w + query) * row;
+    const int64_t row = keep_room(a), first = (head * a->h * a->w + query) * row;
     const kd_rng rng = kd_rng_of(a->run->seed, KD_RNG_DROPOUT, a->node, (uint64_t)a->index[image], a->run->step);
     const uint32_t limit = (uint32_t)ceil(ldexp(a->rate, 24));
     const float scale = (float)(1 / (1 - a->rate));
-    for (int64_t t = 0; t < a->keys; t += DRAW) {
+    for (int64_t t = 0; t < row; t += DRAW) {
         uint32_t w[4][LANES];
         philox_lanes(w, &rng, (uint32_t)((first + t) / 4));
-        for (int64_t i = 0; i < least(DRAW, a->keys - t); i++)
-            keep[t + i] = w[i % 4][i / 4] >> 8 < limit ? 0 : scale;
+        for (int l = 0; l < LANES; l++)
+            for (int k = 0; k < 4; k++)
+                keep[t + 4 * l + k] = w[k][l] >> 8 < limit ? 0 : scale;
     }
 }
 

@@ -41,7 +41,7 @@ static int64_t work_of(work *w, const attn *a, float *base)
     w->dq = carve_floats(&c, QUERIES * a->d);
     w->dk = carve_floats(&c, a->max_k * a->d);
     w->dv = carve_floats(&c, a->max_k * a->d);
-    w->keep = carve_floats(&c, a->rate > 0 ? a->max_k : 0);
+    w->keep = carve_floats(&c, keep_room(a));
     w->token = (int32_t *)carve_floats(&c, a->max_q + a->max_k);
     return c.used;
 }
