@@ -54,7 +54,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_INT(0, "first", &d->first, 0, ((int64_t)1 << 40) - 1, "number of the first image (default 0)"),
         KD_OPT_STR(0, "interpolate", &d->interpolate, "A,B,N", "N images on the arc from seed A's start to seed B's"),
         KD_OPT_STR('c', "class", &d->classes, "K|K,K|all|none|random", "classes, given to the images in turn (default all)"),
-        KD_OPT_CHOICE(0, "schedule", &d->schedule, "karras|exponential|polyexponential|vp", "of noise levels (default karras)"),
+        KD_OPT_CHOICE(0, "schedule", &d->schedule, "karras|exponential|polyexponential|vp|model", "of noise levels (default karras)"),
         KD_OPT_NUM(0, "sigma-min", &d->sigma_min, -inf, inf, "lowest noise level above 0 (default: the config's)"),
         KD_OPT_NUM(0, "sigma-max", &d->sigma_max, -inf, inf, "highest noise level (default: the config's)"),
         KD_OPT_NUM(0, "rho", &d->rho, -inf, inf, "how strongly low levels are preferred (default 7; polyexponential 1)"),

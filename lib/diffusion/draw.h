@@ -10,7 +10,7 @@ typedef struct kd_draw_opts {
     int64_t count, batch, steps, first; uint64_t seed;                 // count -1: as many as there are seeds, pictures, ...; else 64
     const char *seeds, *interpolate, *classes;
     const char *sampler; kd_sampler_opts o;
-    const char *schedule, *sigmas;                                     // karras|exponential|polyexponential|vp; FILE:NAME
+    const char *schedule, *sigmas;                                     // karras|exponential|polyexponential|vp|model; FILE:NAME
     double sigma_min, sigma_max, rho, beta_d, beta_min, eps_s;         // NAN: the config's; 7, or 1 for polyexponential
     kd_guidance guidance;
     const char *init, *noise;                                          // FILE:NAME

@@ -13,6 +13,22 @@ static const kd_config *config_of(const kd_drawing *d) { return kd_denoiser_mode
 
 static int refuse(bool bad, const char *why, kd_err *err) { return bad ? kd_fail(err, KD_EUSAGE, "%s", why) : 0; }
 
+static bool is_schedule(const kd_draw_opts *o, const char *name) { return !o->sigmas && !strcmp(o->schedule, name); }
+
+// Whether the noise levels' ends are not for the user to choose.
+static bool has_own_ends(const kd_draw_opts *o) { return o->sigmas || is_schedule(o, "vp") || is_schedule(o, "model"); }
+
+static int check_schedule(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
+{
+    const bool rho = is_schedule(o, "karras") || is_schedule(o, "polyexponential");
+    KD_TRY(refuse(!isnan(o->sigma) && (!o->from || o->invert), "--sigma: only with --from, without --invert", err));
+    KD_TRY(refuse(!isnan(o->sigma) && !isnan(o->sigma_max), "--sigma and --sigma-max: one of them", err));
+    KD_TRY(refuse(has_own_ends(o) && (!isnan(o->sigma) || !isnan(o->sigma_min) || !isnan(o->sigma_max)),
+                  "--sigma, --sigma-min, --sigma-max: not with --sigmas or --schedule vp or model, which have ends of their own", err));
+    KD_TRY(refuse(!isnan(o->rho) && !rho, "--rho: only with --schedule karras or polyexponential", err));
+    return refuse(is_schedule(o, "model") && !config_of(d)->steps, "--schedule model: the model has no steps of its own", err);
+}
+
 static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
 {
     const bool noisy = d->sampler->noise == KD_NOISE_STEP && o->o.s_churn > 0, free_steps = !kd_sampler_calls(d->sampler, 2);
@@ -31,11 +47,10 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
     KD_TRY(refuse(o->mask && !o->from, "--mask: only with --from, the pictures that are kept where it is black", err));
     KD_TRY(refuse(o->mask && o->from && !strcmp(o->mask, "-") && !strcmp(o->from, "-"), "--from and --mask cannot both be stdin", err));
     KD_TRY(refuse(o->from && isnan(o->sigma) && !o->mask && !o->invert, "--from: --sigma says how much noise the pictures get", err));
-    KD_TRY(refuse(!isnan(o->sigma) && (!o->from || o->invert), "--sigma: only with --from, without --invert", err));
-    KD_TRY(refuse(!isnan(o->sigma) && !isnan(o->sigma_max), "--sigma and --sigma-max: one of them", err));
-    KD_TRY(refuse(!isnan(o->sigma) && (o->sigmas || !strcmp(o->schedule, "vp")), "--sigma: not with --sigmas or --schedule vp", err));
+    KD_TRY(check_schedule(d, o, err));
     KD_TRY(refuse(o->invert && (!o->from || o->mask), "--invert: only with --from, without --mask", err));
-    KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy), "--invert: only with dpmpp_2m, euler, heun, dpm_2, ddim or lms, without churn", err));
+    KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy),
+                  "--invert: only with dpmpp_2m, euler, heun, dpm_2, ddim or lms, without churn", err));
     KD_TRY(refuse(o->invert && o->noise, "--invert draws no noise", err));
     KD_TRY(refuse(o->trajectory && free_steps, "--trajectory: not with dpm_adaptive, whose images have steps of their own", err));
     KD_TRY(refuse(o->guidance.scale != 1 && !c->classes && !d->guide.weak,
@@ -96,6 +111,7 @@ static int schedule(kd_drawing *d, int64_t n, kd_err *err)
     if (!strcmp(o->schedule, "exponential")) return kd_sigmas_exponential(d->sigmas, n, low, high, err);
     if (!strcmp(o->schedule, "polyexponential"))
         return kd_sigmas_polyexponential(d->sigmas, n, low, high, isnan(o->rho) ? 1 : o->rho, err);
+    if (!strcmp(o->schedule, "model")) return kd_sigmas_steps(d->sigmas, n, config_of(d)->steps, err);
     return kd_sigmas_vp(d->sigmas, n, o->beta_d, o->beta_min, o->eps_s, err);
 }
 
@@ -203,7 +219,7 @@ static int set_schedule(kd_frame *f, const kd_drawing *d, kd_err *err)
 {
     const kd_draw_opts *o = d->o;
     const bool given = o->sigmas, rho = !given && (!strcmp(o->schedule, "karras") || !strcmp(o->schedule, "polyexponential"));
-    const bool own = given || !strcmp(o->schedule, "vp");              // the schedule's own ends
+    const bool own = has_own_ends(o);
     const int64_t n = d->steps;
     KD_TRY(kd_frame_set_meta(f, "schedule", given ? "given" : o->schedule, err));
     KD_TRY(set_number(f, "steps", (double)n, err));

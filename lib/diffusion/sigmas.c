@@ -50,3 +50,11 @@ int kd_sigmas_vp(float *out, int64_t n, double beta_d, double beta_min, double e
     out[n] = 0;
     return 0;
 }
+
+int kd_sigmas_steps(float *out, int64_t n, const kd_steps *s, kd_err *err)
+{
+    if (n < 1 || n > s->n) return kd_fail(err, KD_EUSAGE, "steps: expected 1 to the model's %lld, got %lld", (long long)s->n, (long long)n);
+    for (int64_t i = 0; i < n; i++) out[i] = (float)kd_steps_sigma(s, (double)(s->n - 1) * (1 - ramp(i, n)));
+    out[n] = 0;
+    return 0;
+}

@@ -2,8 +2,7 @@
 // Peer: k_diffusion/sampling.py get_sigmas_*; agrees to 1e-7 relative.
 #ifndef KD_SIGMAS_H
 #define KD_SIGMAS_H
-#include "base/err.h"
-#include <stdint.h>
+#include "model/steps.h"
 
 // out     [n+1] f32, written; the caller's memory
 // errors  KD_EUSAGE if n < 1, smin <= 0 (or not a normal number), smin > smax, another number out of range; out is untouched
@@ -16,5 +15,7 @@ int kd_sigmas_exponential(float *out, int64_t n, double smin, double smax, kd_er
 int kd_sigmas_polyexponential(float *out, int64_t n, double smin, double smax, double rho, kd_err *err);
 /// sqrt(exp(beta_d t^2/2 + beta_min t) - 1) at t = 1 + r (eps_s - 1). Song et al. 2021, arXiv:2011.13456
 int kd_sigmas_vp(float *out, int64_t n, double beta_d, double beta_min, double eps_s, kd_err *err);
+/// The levels of a discrete schedule at steps evenly spaced from the last one to the first; n = s->n gives all.
+int kd_sigmas_steps(float *out, int64_t n, const kd_steps *s, kd_err *err);
 
 #endif

@@ -176,6 +176,34 @@ static void test_schedules(void **state)
     kd_frame_free(f);
 }
 
+// A discrete model's own levels.
+static void test_steps(void **state)
+{
+    (void)state;
+    static const char *const types[] = { "linear", "cosine" };
+    kd_frame *f = golden_load("discrete_denoisers");
+    for (int k = 0; k < 2; k++) {
+        kd_steps *s;
+        kd_err err = { 0 };
+        assert_int_equal(kd_steps_new(&s, k ? KD_STEPS_COSINE : KD_STEPS_LINEAR, 1000, 0, 0, &err), 0);
+        const int64_t counts[] = { 1, 2, 10, 1000 };
+        for (int i = 0; i < 4; i++) {
+            float got[1001];
+            char key[40];
+            int64_t n;
+            snprintf(key, sizeof key, i < 3 ? "%s.get_sigmas_%lld" : "%s.get_sigmas_all", types[k], (long long)counts[i]);
+            double *want = golden_f64(f, key, &n);
+            assert_int_equal(n, counts[i] + 1);
+            assert_int_equal(kd_sigmas_steps(got, counts[i], s, &err), 0);
+            for (int64_t j = 0; j <= counts[i]; j++) assert_true(fabs(got[j] - want[j]) <= 3e-7 * want[j]);
+            free(want);
+        }
+        assert_int_equal(kd_sigmas_steps((float[1]){ 0 }, 1001, s, &err), KD_EUSAGE);
+        kd_steps_free(s);
+    }
+    kd_frame_free(f);
+}
+
 static void test_schedule_errors(void **state)
 {
     (void)state;
@@ -376,7 +404,7 @@ static void test_bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_steps),
         cmocka_unit_test(test_schedule_errors),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
         cmocka_unit_test(test_constant), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
