@@ -147,15 +147,20 @@ static int get_int(const kd_frame *f, const char *path, const char *key, int64_t
     return 0;
 }
 
-static int get_num(const kd_frame *f, const char *path, const char *key, double *to, kd_err *err)
+static int get_num_from(const kd_frame *f, const char *path, const char *key, double least, double *to, kd_err *err)
 {
     const char *s;
     char *end;
     KD_TRY(get_text(f, path, key, &s, err));
     *to = strtod(s, &end);
-    if (end == s || *end || !isfinite(*to) || *to < 0)
+    if (end == s || *end || !isfinite(*to) || *to < least)
         return kd_fail(err, KD_EFORMAT, "%s: metadata %s: expected a number, got '%s'", path, key, s);
     return 0;
+}
+
+static int get_num(const kd_frame *f, const char *path, const char *key, double *to, kd_err *err)
+{
+    return get_num_from(f, path, key, 0, to, err);
 }
 
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err)
@@ -184,8 +189,8 @@ static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool s
     KD_TRY(get_int(f, path, "kd_opt_step", INT64_MAX, &t->opt_step, err));
     if (!same_optimizer) t->opt_step = 0;
     if (t->o.gns && kd_frame_meta(f, "kd_gns_beta")) {
-        KD_TRY(get_num(f, path, "kd_gns_square", &t->gns.square, err));
-        KD_TRY(get_num(f, path, "kd_gns_variance", &t->gns.variance, err));
+        KD_TRY(get_num_from(f, path, "kd_gns_square", -INFINITY, &t->gns.square, err));       // estimates: either sign
+        KD_TRY(get_num_from(f, path, "kd_gns_variance", -INFINITY, &t->gns.variance, err));
         KD_TRY(get_num(f, path, "kd_gns_beta", &t->gns.beta_product, err));
     }
     t->has_loss = kd_frame_meta(f, "kd_loss") != NULL;
