@@ -68,6 +68,12 @@ static double split_lognormal(const kd_density *d, double u, double normal)
     return exp(left ? d->loc - d->scale * n : d->loc + d->scale_2 * n);
 }
 
+static double step(const kd_steps *s, double u)
+{
+    const int64_t i = (int64_t)(u * (double)s->n);
+    return s->sigma[i < s->n ? i : s->n - 1];           // u just below 1 may round up
+}
+
 double kd_density_sigma(const kd_density *d, double u, double normal)
 {
     switch (d->type) {
@@ -77,7 +83,7 @@ double kd_density_sigma(const kd_density *d, double u, double normal)
     case KD_DENSITY_V_DIFFUSION:         return v_diffusion(d, u);
     case KD_DENSITY_SPLIT_LOGNORMAL:     return split_lognormal(d, u, normal);
     case KD_DENSITY_COSINE_INTERPOLATED: return cosine_interpolated(d, u);
-    case KD_DENSITY_STEPS:               return d->steps->sigma[(int64_t)(u * (double)d->steps->n)];
+    case KD_DENSITY_STEPS:               return step(d->steps, u);
     }
     return NAN;
 }
