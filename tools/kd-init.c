@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct args {
-    const char *config, *from, *weights, *override, *dtype, *to, *toy, *shape;
+    const char *config, *from, *weights, *override, *dtype, *to, *toy, *shape, *wrap;
     int64_t size[3];         // of --shape
     uint64_t seed;
     int64_t batch;
@@ -26,6 +26,8 @@ static int check(const struct args *a, kd_err *err)
 {
     if (a->shape && !a->toy)
         return kd_fail(err, KD_EUSAGE, "--shape: only with --toy");
+    if (a->wrap && (a->toy || is(a->to, "checkpoint")))
+        return kd_fail(err, KD_EUSAGE, "--wrap: only of a model, not with %s", a->toy ? "--toy" : "--to checkpoint");
     if (a->toy && (a->config || a->from || has_seed(a) || a->weights || a->override || a->to || has_batch(a)))
         return kd_fail(err, KD_EUSAGE, "--toy: only with --shape and --dtype");
     if (!a->toy && !a->config == !a->from)
@@ -59,6 +61,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_CHOICE(0, "weights", &a->weights, "ema|raw", "which ones of a checkpoint (default ema)"),
         KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff", "what to write (default: what FILE is)"),
         KD_OPT_STR(0, "config", &a->override, "CONFIG", "config for a foreign file without one"),
+        KD_OPT_CHOICE(0, "wrap", &a->wrap, "karras|v|eps|vd", "how the network becomes a denoiser (default: the config's)"),
         KD_OPT_STR(0, "toy", &a->toy, "FILE", "a mixture of Gaussians (weight, std, mean), known exactly, for tests"),
         KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "of its images where mean [k] is for each pixel"),
         KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32; fp16 for kdiff)"),
@@ -105,8 +108,10 @@ static int strip(kd_frame *f, kd_err *err)
     return 0;
 }
 
-static int frame_of(kd_frame **f, const kd_model *m, const struct args *a, kd_err *err)
+static int frame_of(kd_frame **f, kd_model *m, const struct args *a, kd_err *err)
 {
+    if (a->wrap)
+        KD_TRY(kd_model_wrap(m, a->wrap, err));
     if (m->warning)
         kd_say("%s", m->warning);
     KD_TRY(kd_model_frame(f, m, dtype_of(a), err));
@@ -116,7 +121,7 @@ static int frame_of(kd_frame **f, const kd_model *m, const struct args *a, kd_er
 /// A training checkpoint of k-diffusion becomes one of ours, unless the options ask for a model.
 static bool wants_checkpoint(const struct args *a, const kd_import *i)
 {
-    return a->to ? is(a->to, "checkpoint") : kd_import_trains(i) && !a->weights && !a->dtype;
+    return a->to ? is(a->to, "checkpoint") : kd_import_trains(i) && !a->weights && !a->dtype && !a->wrap;
 }
 
 static int import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)

@@ -123,6 +123,10 @@ void kd_config_free(kd_config *c);
 /// cifar10): one sentence without a name before it; free() it. NULL if it can be read.
 char *kd_config_dataset_hint(const kd_config *c);
 
+/// The same config with another model.wrapper, and the plain loss where others than karras have no choice of it.
+/// errors  as kd_config_parse
+int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, kd_err *err);
+
 /// Names of the first model key in which two configs differ ("model.depths: [2, 4] here, [2, 2] there"), or NULL. free() it.
 char *kd_config_model_difference(const kd_config *a, const kd_config *b);
 

@@ -197,6 +197,15 @@ int kd_model_load_as(kd_model **out, const char *path, kd_config *config, kd_err
     return code;
 }
 
+int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err)
+{
+    kd_config *c;
+    KD_TRY(kd_config_wrap(&c, m->config, wrapper, err));
+    kd_config_free(m->config);
+    m->config = c;
+    return 0;
+}
+
 // Frames -----------------------------------------------------------------------------------------------------------
 
 /// Of our own metadata only what says where the weights come from; the rest is about the file they were in. What others

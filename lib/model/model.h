@@ -26,6 +26,9 @@ int kd_model_load_as(kd_model **m, const char *path, kd_config *config, kd_err *
 /// The same from tensors in memory, which stay the caller's, as does `file`, a name for messages. Takes config, also on failure.
 int kd_model_of(kd_model **m, kd_config *config, const kd_frame *f, const char *file, kd_err *err);
 
+/// Changes how the network becomes a denoiser: model.wrapper of its config. errors KD_EUSAGE where that does not fit the network
+int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err);
+
 /// A frame of kind model/1: all parameters and buffers in `dtype`, config and carried-over metadata (history, step, images
 /// seen, seed, and what a foreign model file has; nothing else of a checkpoint). A new line of history is the caller's.
 /// The frame stands alone. errors KD_EFAIL if a value does not fit the dtype (70000 in F16), with its parameter.

@@ -1,0 +1,14 @@
+# --wrap changes how a network becomes a denoiser, where it can.
+cat >guided.json <<'J'
+{ "model": { "type": "guided_diffusion", "image_size": 16, "num_channels": 32, "num_res_blocks": 1, "channel_mult": "1",
+             "attention_resolutions": "", "num_head_channels": 32 } }
+J
+wrapper() { kd-info --config "$1" | grep '"wrapper"'; }
+kd-init guided.json -o a.safetensors && wrapper a.safetensors
+kd-init --from a.safetensors --wrap vd -o b.safetensors && wrapper b.safetensors
+kd-init "$GOLDEN/unet_skip_stage.config.json" --wrap v -o c.safetensors && wrapper c.safetensors
+kd-init --from c.safetensors --wrap eps; echo $?
+kd-init --from a.safetensors --wrap karras; echo $?
+kd-init --from "$GOLDEN/checkpoints/kdiff_train.pth" --wrap karras --to checkpoint; echo $?
+kd-init "$GOLDEN/unet_skip_stage.config.json" --wrap edm; echo $?
+rm guided.json [abc].safetensors
