@@ -221,11 +221,40 @@ static void groups(void **state)
     teardown(&x);
 }
 
+// Transformer v1's scales are cut at ln 100 after a step, and nothing else is.
+static void bounded(void **state)
+{
+    (void)state;
+    kd_model *m;
+    kd_backend *be;
+    kd_opt_state s;
+    kd_err err = {0};
+    good(kd_model_load(&m, "tests/golden/v1t_classes.weights.safetensors", false, &err), &err);
+    good(kd_backend_open(&be, "cpu", &err), &err);
+    good(kd_opt_state_new(&s, be, m->params, m->config, &err), &err);
+    const kd_param_info *scale = kd_params_find(m->params, "blocks.0.self_attn.qk_norm.scale");
+    const size_t bytes = (size_t)m->params->total * sizeof(float);
+    const double still[4] = {0};
+    float *w = malloc(bytes), most = 0, all = 0;
+    m->w[scale->offset] = 5;                                        // above ln 100 = 4.6
+    m->w[kd_params_find(m->params, "out_norm.scale")->offset] = 9;
+    good(be->upload(be, s.w, m->w, bytes, &err), &err);
+    good(kd_opt_step(be, m->params, m->config, &s, 1, still, 1, 0, &err), &err);
+    good(be->download(be, w, s.w, bytes, &err), &err);
+    for (int64_t k = 0; k < scale->count; k++) most = fmaxf(most, w[scale->offset + k]);
+    for (int64_t k = 0; k < m->params->trained; k++) all = fmaxf(all, w[k]);
+    assert_true(most == (float)log(100) && all == 9);
+    free(w);
+    kd_opt_state_free(&s, be);
+    kd_backend_close(be);
+    kd_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups), cmocka_unit_test(adamw_noclip), cmocka_unit_test(adamw_clip1), cmocka_unit_test(sgd_momentum),
-        cmocka_unit_test(sgd_nesterov), cmocka_unit_test(adamw_accum2),
+        cmocka_unit_test(sgd_nesterov), cmocka_unit_test(adamw_accum2), cmocka_unit_test(bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

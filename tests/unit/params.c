@@ -235,6 +235,102 @@ static void test_init(void **state)
     kd_config_free(c);
 }
 
+/// Rows, or columns if they are fewer, orthonormal; and not the same twice.
+static void check_orthogonal(const kd_param_info *p, const float *w)
+{
+    const int64_t rows = p->shape.d[0], cols = p->count / rows, n = rows < cols ? rows : cols, m = rows < cols ? cols : rows;
+    const int64_t across = rows < cols ? cols : 1, along = rows < cols ? 1 : cols;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double dot = 0;
+            for (int64_t k = 0; k < m; k++)
+                dot += (double)w[i * across + k * along] * w[j * across + k * along];
+            if (fabs(dot - (i == j)) > 1e-6)
+                fail_msg("%s: vectors %d and %d have the product %g", p->name, (int)i, (int)j, dot);
+        }
+    for (int64_t i = 0; i < p->count; i++)
+        sum += w[i];
+    assert_true(fabs(sum) < 6 * sqrt((double)n));          // no preferred direction
+}
+
+static void check_bias(const kd_param_info *p, const float *w, const kd_params *ps)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%.*s.weight", (int)(strlen(p->name) - 5), p->name);
+    const kd_param_info *weight = kd_params_find(ps, name);
+    assert_non_null(weight);
+    const double bound = sqrt((double)weight->shape.d[0] / (double)weight->count);
+    float most = 0;
+    for (int64_t i = 0; i < p->count; i++)
+        most = fmaxf(most, fabsf(w[i]));
+    assert_true(most <= bound * (1 + 1e-6) && most > bound / 2);
+}
+
+/// The peer's first values of an image_v1, written once more (golden README, section 15).
+static void test_init_image_v1(void **state)
+{
+    (void)state;
+    kd_config *c = config("tests/golden/unet_full.config.json");
+    kd_params *ps = params_of(c);
+    float *w = fresh(ps, 7);
+    int orthogonal = 0;
+    for (int i = 0; i < ps->n; i++) {
+        const kd_param_info *p = &ps->p[i];
+        const float *at = w + p->offset;
+        if (ends(p->name, ".kernel"))
+            for (int k = 0; k < 16; k++)
+                assert_true(at[k] == (strstr(p->name, "u_blocks") ? 4 : 1) * (k / 4 % 3 ? 3 : 1) * (k % 4 % 3 ? 3 : 1) / 64.0f);
+        else if (strstr(p->name, "mapper.") || strstr(p->name, "main.6.") || strstr(p->name, "out_proj.") || strstr(p->name, "proj_out.") ||
+                 ends(p->name, "norm_enc.bias"))
+            check_constant(p, at, 0);
+        else if (ends(p->name, "norm_enc.weight"))
+            check_constant(p, at, 1);
+        else if (ends(p->name, "skip.weight") || (strstr(p->name, ".mapping.") && ends(p->name, ".weight")))
+            check_orthogonal(p, at), orthogonal++;
+        else if (ends(p->name, "timestep_embed.weight"))
+            check_moments(p, at, 1, 3);
+        else if (ends(p->name, ".bias"))
+            check_bias(p, at, ps);
+        else
+            check_uniform(p, at);
+    }
+    assert_true(orthogonal > 4);
+    kd_free(w);
+    kd_params_free(ps);
+    kd_config_free(c);
+}
+
+static void test_init_v1(void **state)
+{
+    (void)state;
+    kd_config *c = config("tests/golden/v1t_classes.config.json");
+    kd_params *ps = params_of(c);
+    float *w = fresh(ps, 7);
+    for (int i = 0; i < ps->n; i++) {
+        const kd_param_info *p = &ps->p[i];
+        const float *at = w + p->offset;
+        const bool scale = ends(p->name, "qk_norm.scale");
+        assert_true(scale ? p->most == (float)log(100) : isinf(p->most));
+        if (scale)
+            check_constant(p, at, (float)log(10));
+        else if (strstr(p->name, "freqs_"))
+            for (int64_t k = 0; k < p->count; k++)
+                assert_true(fabs(at[k] - (log(M_PI) + (double)(k % 16) / 15 * log(5))) < 1e-6);
+        else if (ends(p->name, "out_proj.weight") || ends(p->name, "down_proj.weight") || ends(p->name, "norm.linear.weight"))
+            check_constant(p, at, 0);
+        else if (ends(p->name, ".scale"))
+            check_constant(p, at, 1);
+        else if (ends(p->name, "_emb.weight"))
+            check_moments(p, at, 1, 3);
+        else
+            check_uniform(p, at);
+    }
+    kd_free(w);
+    kd_params_free(ps);
+    kd_config_free(c);
+}
+
 /// freqs[h][j] = pi 10^((j heads + h) / (heads d_head/8)), here with 8 heads of 64.
 static void test_rope(void **state)
 {
@@ -335,8 +431,9 @@ int main(int argc, char **argv)
     (void)argv;
     if (argc > 1)
         return declare_once();
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shapes), cmocka_unit_test(test_groups), cmocka_unit_test(test_golden_shapes),
-                                        cmocka_unit_test(test_init), cmocka_unit_test(test_rope), cmocka_unit_test(test_seed),
-                                        cmocka_unit_test(test_no_memory) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_groups), cmocka_unit_test(test_golden_shapes), cmocka_unit_test(test_init),
+        cmocka_unit_test(test_init_image_v1), cmocka_unit_test(test_init_v1), cmocka_unit_test(test_rope), cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_no_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
