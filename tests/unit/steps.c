@@ -76,7 +76,8 @@ static kd_config *config(const char *wrapper, bool quantize)
     char text[400];
     kd_config *c;
     kd_err err = { 0 };
-    snprintf(text, sizeof text, "{\"model\": {\"type\": \"guided_diffusion\", \"num_channels\": 32, \"image_size\": 64, \"wrapper\": \"%s\", "
+    snprintf(text, sizeof text,
+             "{\"model\": {\"type\": \"guided_diffusion\", \"num_channels\": 32, \"image_size\": 64, \"wrapper\": \"%s\", "
              "\"quantize\": %s, \"sigma_min\": 0.01, \"sigma_max\": 80}}", wrapper, quantize ? "true" : "false");
     must(kd_config_parse(&c, text, "cfg", false, NULL, &err), &err);
     return c;
@@ -121,8 +122,10 @@ static kd_model *model(const char *more)
     kd_config *c;
     kd_model *m;
     kd_err err = { 0 };
-    snprintf(text, sizeof text, "{\"model\": {\"type\": \"guided_diffusion\", \"num_channels\": 32, \"num_res_blocks\": 1, \"image_size\": 8, "
-             "\"channel_mult\": \"1\", \"attention_resolutions\": \"\", \"num_head_channels\": 32, \"sigma_min\": 0.01, \"sigma_max\": 80%s}}", more);
+    snprintf(text, sizeof text,
+             "{\"model\": {\"type\": \"guided_diffusion\", \"num_channels\": 32, \"num_res_blocks\": 1, \"image_size\": 8, "
+             "\"channel_mult\": \"1\", \"attention_resolutions\": \"\", \"num_head_channels\": 32, "
+             "\"sigma_min\": 0.01, \"sigma_max\": 80%s}}", more);
     must(kd_config_parse(&c, text, "cfg", false, NULL, &err), &err);
     must(kd_model_new(&m, c, 3, &err), &err);
     for (int i = 0; i < m->params->n; i++) {
