@@ -1,7 +1,7 @@
 // OpenAI's UNet. Dhariwal & Nichol 2021, "Diffusion Models Beat GANs on Image Synthesis", arXiv:2105.05233; peer:
 // guided_diffusion/unet.py UNetModel, whose names the parameters keep. Images are [N,H,W,C], the embedding of step and
 // class is [N,4 model_channels].
-#include "model/net.h"
+#include "model/layers.h"
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,20 +51,6 @@ static kd_val *norm(kd_net *m, const char *name, kd_val *x, kd_val *ada, kd_act 
     kd_val *w = param(m, name, "weight", KD_SHAPE(kd_last(x)), KD_INIT_ONE, 0);
     kd_val *b = param(m, name, "bias", KD_SHAPE(kd_last(x)), KD_INIT_ZERO, 0);
     return kd_group_norm(m->g, x, w, b, ada, GROUPS, EPS, act);
-}
-
-static void begin(kd_net *m, int i)
-{
-    kd_scope_pushf(m->g, "%d", i);
-    if (m->checkpointing)
-        kd_block_begin(m->g);
-}
-
-static void end(kd_net *m)
-{
-    if (m->checkpointing)
-        kd_block_end(m->g);
-    kd_scope_pop(m->g);
 }
 
 // Blocks -----------------------------------------------------------------------------------------------------------
@@ -123,7 +109,7 @@ static kd_val *resize(const told *t, kd_val *x, resizing how, int i)
     if (!x)
         return NULL;
     const int64_t c = kd_last(x);
-    begin(t->m, i);
+    kd_layer_begin(t->m, "%d", i);
     if (t->u->resblock_updown)
         x = residual(t, x, c, how);
     else if (!t->u->conv_resample)
@@ -132,22 +118,22 @@ static kd_val *resize(const told *t, kd_val *x, resizing how, int i)
         x = conv3(t->m, "op", x, c, 2, KD_INIT_FAN_IN, NULL);
     else
         x = conv3(t->m, "conv", resized(t->m, x, UP), c, 1, KD_INIT_FAN_IN, NULL);
-    end(t->m);
+    kd_layer_end(t->m);
     return x;
 }
 
 /// Layers 0 and 1 of a block: residual and, at a level that has it, attention. Returns how many these are in *n.
 static kd_val *layers(const told *t, kd_val *x, int level, int64_t heads, int *n)
 {
-    begin(t->m, 0);
+    kd_layer_begin(t->m, "%d", 0);
     x = residual(t, x, t->u->width[level], KEEP);
-    end(t->m);
+    kd_layer_end(t->m);
     *n = 1;
     if (!t->u->attention[level])
         return x;
-    begin(t->m, (*n)++);
+    kd_layer_begin(t->m, "%d", (*n)++);
     x = attention(t, x, heads);
-    end(t->m);
+    kd_layer_end(t->m);
     return x;
 }
 
@@ -156,9 +142,9 @@ static kd_val *middle(const told *t, kd_val *x)
     const int64_t c = t->u->width[t->u->levels - 1];
     kd_scope_push(t->m->g, "middle_block");
     for (int i = 0; i < 3; i++) {
-        begin(t->m, i);
+        kd_layer_begin(t->m, "%d", i);
         x = i == 1 ? attention(t, x, t->u->heads) : residual(t, x, c, KEEP);
-        end(t->m);
+        kd_layer_end(t->m);
     }
     kd_scope_pop(t->m->g);
     return x;

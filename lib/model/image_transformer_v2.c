@@ -1,77 +1,14 @@
 // Hourglass diffusion transformer: Crowson et al. 2024, "Scalable High-Resolution Pixel-Space Image Synthesis with
 // Hourglass Diffusion Transformers", arXiv:2401.11605. Peer: k_diffusion/models/image_transformer_v2.py, whose names the
 // parameters keep. No linear layer has a bias. Tokens are [N,H,W,C], conditions [N,C].
-#include "model/net.h"
+#include "model/layers.h"
 #include <assert.h>
-#include <stdio.h>
-
-enum { AUG_COND = 9 };                                  // features of the augmentation condition
-static const float EPS = 1e-6f;
 
 const char *const kd_image_transformer_v2_modules[] = {
     "patch_in", "time_emb", "time_in_proj", "aug_emb", "aug_in_proj", "class_emb", "mapping_cond_in_proj", "mapping",
     "down_levels", "up_levels", "mid_level", "merges", "splits", "out_norm", "patch_out", NULL };
 
-// Layers -----------------------------------------------------------------------------------------------------------
-
-static kd_val *weight(kd_net *m, const char *layer, int64_t out, int64_t in, kd_init init, unsigned tags)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s.weight", layer);
-    return kd_net_param(m, name, KD_SHAPE(out, in), init, 0, tags);
-}
-
-/// x W^T + res (NULL: none)
-static kd_val *linear(kd_net *m, const char *name, kd_val *x, int64_t out, kd_init init, unsigned tags, kd_val *res)
-{
-    return x ? kd_linear(m->g, x, weight(m, name, out, kd_last(x), init, tags), NULL, res) : NULL;
-}
-
-static kd_val *fourier(kd_net *m, const char *name, kd_val *x, int64_t features)
-{
-    return x ? kd_fourier(m->g, x, weight(m, name, features / 2, kd_last(x), KD_INIT_NORMAL, KD_TAG_BUFFER)) : NULL;
-}
-
-static kd_val *geglu(kd_net *m, kd_val *x, int64_t d_ff, unsigned tags)
-{
-    return x ? kd_linear_geglu(m->g, x, weight(m, "up_proj", 2 * d_ff, kd_last(x), KD_INIT_FAN_IN, KD_TAG_DECAY | tags))
-             : NULL;
-}
-
-static kd_val *rms_norm(kd_net *m, const char *name, kd_val *x, unsigned tags)
-{
-    return x ? kd_rms_norm(m->g, x, kd_net_param(m, name, KD_SHAPE(kd_last(x)), KD_INIT_ONE, 0, tags), 0, EPS) : NULL;
-}
-
-/// RMS norm with the scale 1 + cond W^T, one for each image.
-static kd_val *ada_rms_norm(kd_net *m, kd_val *x, kd_val *cond)
-{
-    if (!x)
-        return NULL;
-    kd_val *s = linear(m, "norm.linear", cond, kd_last(x), KD_INIT_ZERO, KD_TAG_DECAY | KD_TAG_MAPPING, NULL);
-    return kd_rms_norm(m->g, x, s, 1, EPS);
-}
-
-static kd_val *dropout(kd_net *m, kd_val *x, double rate)
-{
-    return m->train && rate > 0 ? kd_dropout(m->g, x, m->index, rate) : x;
-}
-
 // Blocks -----------------------------------------------------------------------------------------------------------
-
-static void begin(kd_net *m, const char *name)
-{
-    kd_scope_push(m->g, name);
-    if (m->checkpointing)
-        kd_block_begin(m->g);
-}
-
-static void end(kd_net *m)
-{
-    if (m->checkpointing)
-        kd_block_end(m->g);
-    kd_scope_pop(m->g);
-}
 
 /// Attention with queries and keys scaled to one length and rotated by position. `shifted`: the layer's windows are.
 static kd_val *self_attention(kd_net *m, const kd_level *l, kd_val *x, kd_val *pos, kd_val *cond, bool shifted)
@@ -80,27 +17,27 @@ static kd_val *self_attention(kd_net *m, const kd_level *l, kd_val *x, kd_val *p
                                           [KD_SELF_SHIFTED_WINDOW] = KD_ATTN_WINDOW };
     const int64_t heads = l->width / l->d_head;
     const kd_attn how = { .kind = kinds[l->self_attn], .heads = heads, .size = l->size, .shift = shifted ? l->size / 2 : 0 };
-    begin(m, "self_attn");
-    kd_val *h = ada_rms_norm(m, x, cond);
-    h = linear(m, "qkv_proj", h, 3 * l->width, KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
+    kd_layer_begin(m, "self_attn");
+    kd_val *h = kd_layer_ada_rms_norm(m, x, cond);
+    h = kd_layer_linear(m, "qkv_proj", h, 3 * l->width, KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
     kd_val *scale = kd_net_param(m, "scale", KD_SHAPE(heads), KD_INIT_VALUE, 10, 0);
     kd_val *freqs = kd_net_param(m, "pos_emb.freqs", KD_SHAPE(heads, l->d_head / 8), KD_INIT_ROPE, 0, KD_TAG_BUFFER);
     h = kd_qk_norm_rope(m->g, h, scale, kd_rope_table(m->g, freqs, pos));
     h = kd_attention(m->g, h, how);
-    h = dropout(m, h, l->dropout);
-    h = linear(m, "out_proj", h, l->width, KD_INIT_ZERO, KD_TAG_DECAY, x);
-    end(m);
+    h = kd_layer_dropout(m, h, l->dropout);
+    h = kd_layer_linear(m, "out_proj", h, l->width, KD_INIT_ZERO, KD_TAG_DECAY, x);
+    kd_layer_end(m);
     return h;
 }
 
 static kd_val *feed_forward(kd_net *m, const kd_level *l, kd_val *x, kd_val *cond)
 {
-    begin(m, "ff");
-    kd_val *h = ada_rms_norm(m, x, cond);
-    h = geglu(m, h, l->d_ff, 0);
-    h = dropout(m, h, l->dropout);
-    h = linear(m, "down_proj", h, l->width, KD_INIT_ZERO, KD_TAG_DECAY, x);
-    end(m);
+    kd_layer_begin(m, "ff");
+    kd_val *h = kd_layer_ada_rms_norm(m, x, cond);
+    h = kd_layer_geglu(m, h, l->d_ff, 0);
+    h = kd_layer_dropout(m, h, l->dropout);
+    h = kd_layer_linear(m, "down_proj", h, l->width, KD_INIT_ZERO, KD_TAG_DECAY, x);
+    kd_layer_end(m);
     return h;
 }
 
@@ -121,22 +58,22 @@ static kd_val *level(kd_net *m, const kd_level *l, int64_t first, kd_val *x, kd_
 
 static kd_val *mapping_block(kd_net *m, const kd_config *c, kd_val *x)
 {
-    kd_val *h = rms_norm(m, "norm.scale", x, KD_TAG_MAPPING);
-    h = geglu(m, h, c->v2.mapping_d_ff, KD_TAG_MAPPING);
-    h = dropout(m, h, c->v2.mapping_dropout);
-    return linear(m, "down_proj", h, c->v2.mapping_width, KD_INIT_ZERO, KD_TAG_DECAY | KD_TAG_MAPPING, x);
+    kd_val *h = kd_layer_rms_norm(m, "norm.scale", x, KD_TAG_MAPPING);
+    h = kd_layer_geglu(m, h, c->v2.mapping_d_ff, KD_TAG_MAPPING);
+    h = kd_layer_dropout(m, h, c->v2.mapping_dropout);
+    return kd_layer_linear(m, "down_proj", h, c->v2.mapping_width, KD_INIT_ZERO, KD_TAG_DECAY | KD_TAG_MAPPING, x);
 }
 
 static kd_val *mapping(kd_net *m, const kd_config *c, kd_val *x)
 {
     kd_scope_push(m->g, "mapping");
-    x = rms_norm(m, "in_norm.scale", x, KD_TAG_MAPPING);
+    x = kd_layer_rms_norm(m, "in_norm.scale", x, KD_TAG_MAPPING);
     for (int64_t i = 0; i < c->v2.mapping_depth; i++) {
         kd_scope_pushf(m->g, "blocks.%d", (int)i);
         x = mapping_block(m, c, x);
         kd_scope_pop(m->g);
     }
-    x = rms_norm(m, "out_norm.scale", x, KD_TAG_MAPPING);
+    x = kd_layer_rms_norm(m, "out_norm.scale", x, KD_TAG_MAPPING);
     kd_scope_pop(m->g);
     return x;
 }
@@ -144,19 +81,10 @@ static kd_val *mapping(kd_net *m, const kd_config *c, kd_val *x)
 /// What the noise level and the conditions say, for all norms of the network.
 static kd_val *conditioning(kd_net *m, const kd_config *c, const kd_net_in *in)
 {
-    const int64_t width = c->v2.mapping_width;
-    // a missing augmentation condition is one of zeros, whose features are not zero: cos 0 = 1
-    kd_val *aug = in->aug_cond ? in->aug_cond : kd_const(m->g, "aug_cond", KD_SHAPE(in->x->shape.d[0], AUG_COND), NULL);
-    kd_val *e = linear(m, "time_in_proj", fourier(m, "time_emb", in->c_noise, width), width, KD_INIT_FAN_IN, 0, NULL);
-    e = linear(m, "aug_in_proj", fourier(m, "aug_emb", aug, width), width, KD_INIT_FAN_IN, 0, e);
-    if (c->classes) {
-        assert(in->class_cond);
-        kd_val *table = weight(m, "class_emb", c->classes + 1, width, KD_INIT_NORMAL, 0);
-        e = kd_add(m->g, e, kd_embedding(m->g, table, in->class_cond));
-    }
+    kd_val *e = kd_layer_embeddings(m, c, in, c->v2.mapping_width);
     if (c->mapping_cond_dim) {
         assert(in->mapping_cond);
-        e = linear(m, "mapping_cond_in_proj", in->mapping_cond, width, KD_INIT_FAN_IN, 0, e);
+        e = kd_layer_linear(m, "mapping_cond_in_proj", in->mapping_cond, c->v2.mapping_width, KD_INIT_FAN_IN, 0, e);
     }
     return mapping(m, c, e);
 }
@@ -166,7 +94,7 @@ static kd_val *conditioning(kd_net *m, const kd_config *c, const kd_net_in *in)
 /// Patches of p x q tokens to tokens of `out` features.
 static kd_val *token_merge(kd_net *m, kd_val *x, int64_t out, int64_t p, int64_t q)
 {
-    return linear(m, "proj", kd_patch_merge(m->g, x, p, q), out, KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
+    return kd_layer_linear(m, "proj", kd_patch_merge(m->g, x, p, q), out, KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
 }
 
 /// Back to the finer level, mixed with what left it: skip + fac (x - skip).
@@ -174,7 +102,7 @@ static kd_val *token_split(kd_net *m, kd_val *x, kd_val *skip)
 {
     if (!skip)
         return NULL;
-    x = linear(m, "proj", x, 4 * kd_last(skip), KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
+    x = kd_layer_linear(m, "proj", x, 4 * kd_last(skip), KD_INIT_FAN_IN, KD_TAG_DECAY, NULL);
     kd_val *fac = kd_net_param(m, "fac", KD_SHAPE(1), KD_INIT_VALUE, 0.5f, 0);
     return kd_lerp(m->g, skip, kd_patch_split(m->g, x, 2, 2), fac);
 }
@@ -214,9 +142,9 @@ kd_net_out kd_image_transformer_v2(kd_net *m, const kd_config *c, const kd_net_i
         kd_scope_pop(g);
     }
 
-    x = rms_norm(m, "out_norm.scale", x, 0);
+    x = kd_layer_rms_norm(m, "out_norm.scale", x, 0);
     kd_scope_push(g, "patch_out");
-    x = linear(m, "proj", x, c->channels * p * q, KD_INIT_ZERO, KD_TAG_DECAY, NULL);
+    x = kd_layer_linear(m, "proj", x, c->channels * p * q, KD_INIT_ZERO, KD_TAG_DECAY, NULL);
     x = kd_patch_split(g, x, p, q);
     kd_scope_pop(g);
     return (kd_net_out){ .f = x, .whole = x };

@@ -1,7 +1,7 @@
 // k-diffusion's UNet. Peer: k_diffusion/models/image_v1.py and layers.py, whose names the parameters keep. Images are
 // [N,H,W,C]; cond is [N,mapping_out]. Group norms are adaptive: their scale and shift come from cond. The attention is
 // that of Dhariwal & Nichol 2021, arXiv:2105.05233; the resampling that of Karras et al. 2020, arXiv:1912.04958.
-#include "model/net.h"
+#include "model/layers.h"
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,20 +58,6 @@ static kd_val *ada_group_norm(const told *t, const char *name, kd_val *x, kd_act
     snprintf(mapper, sizeof mapper, "%s.mapper", name);
     kd_val *ada = linear(t->m, mapper, t->cond, 2 * kd_last(x), KD_INIT_ZERO);
     return kd_group_norm(t->m->g, x, NULL, NULL, ada, parts(kd_last(x), GROUP), EPS, act);
-}
-
-static void begin(kd_net *m, int i)
-{
-    kd_scope_pushf(m->g, "%d", i);
-    if (m->checkpointing)
-        kd_block_begin(m->g);
-}
-
-static void end(kd_net *m)
-{
-    if (m->checkpointing)
-        kd_block_end(m->g);
-    kd_scope_pop(m->g);
 }
 
 /// Whole channels of an image fall out, not single elements. Each dropout has a name, and so draws, of its own.
@@ -153,18 +139,18 @@ static kd_val *resample(const told *t, kd_val *x, kd_resampling how, int i)
 static kd_val *layers(const told *t, const kd_stage *s, kd_val *x, int64_t out, int *i)
 {
     for (int64_t k = 0; k < s->depth; k++) {
-        begin(t->m, (*i)++);
+        kd_layer_begin(t->m, "%d", (*i)++);
         x = residual(t, x, s->channels, k < s->depth - 1 ? s->channels : out);
-        end(t->m);
+        kd_layer_end(t->m);
         if (s->self_attn) {
-            begin(t->m, (*i)++);
+            kd_layer_begin(t->m, "%d", (*i)++);
             x = self_attention(t, x);
-            end(t->m);
+            kd_layer_end(t->m);
         }
         if (s->cross_attn) {
-            begin(t->m, (*i)++);
+            kd_layer_begin(t->m, "%d", (*i)++);
             x = cross_attention(t, x);
-            end(t->m);
+            kd_layer_end(t->m);
         }
     }
     return x;
