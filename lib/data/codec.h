@@ -1,4 +1,4 @@
-// The decoders behind kd_picture_decode, and what they share. Private to lib/data.
+// What the files of lib/data share: the decoders behind kd_picture_decode, and a filter. Private to lib/data.
 #ifndef KD_CODEC_H
 #define KD_CODEC_H
 #include "data/picture.h"
@@ -17,5 +17,8 @@ int kd_exif_orientation(const void *tiff, size_t n);
 
 /// Brings the picture into the position that EXIF orientation `turn` (1 to 8) asks for.
 int kd_picture_turn(kd_picture *p, int turn, kd_err *err);
+
+/// The weight of a place x from the centre: Keys 1981, "Cubic convolution interpolation", a = -1/2; 0 from |x| = 2 on.
+double kd_filter_cubic(double x);
 
 #endif

@@ -18,8 +18,7 @@ static double triangle(double x)
     return x < 1 ? 1 - x : 0;
 }
 
-// Keys 1981, "Cubic convolution interpolation", a = -1/2.
-static double cubic(double x)
+double kd_filter_cubic(double x)
 {
     const double a = -0.5;
     x = fabs(x);
@@ -38,7 +37,7 @@ static double sinc(double x)
 static double lanczos3(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 static const struct { double (*weight)(double); double support; } filters[] = {
-    [KD_BOX] = { box, 0.5 }, [KD_BILINEAR] = { triangle, 1 }, [KD_BICUBIC] = { cubic, 2 }, [KD_LANCZOS] = { lanczos3, 3 },
+    [KD_BOX] = { box, 0.5 }, [KD_BILINEAR] = { triangle, 1 }, [KD_BICUBIC] = { kd_filter_cubic, 2 }, [KD_LANCZOS] = { lanczos3, 3 },
 };
 
 // One axis ------------------------------------------------------------------------------------------------------

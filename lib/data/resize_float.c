@@ -1,5 +1,6 @@
 #include "data/resize_float.h"
 #include "base/memory.h"
+#include "data/codec.h"
 #include <math.h>
 #include <stddef.h>
 
@@ -7,15 +8,6 @@
 struct axis { int64_t in, n, room; int64_t *first, *count; double *w; };
 
 struct kd_resizer { int64_t c; struct axis y, x; };
-
-static double cubic(double x)
-{
-    const double a = -0.5;
-    x = fabs(x);
-    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-    return 0;
-}
 
 static int axis_make(struct axis *a, int64_t in, int64_t n, kd_err *err)
 {
@@ -31,7 +23,7 @@ static int axis_make(struct axis *a, int64_t in, int64_t n, kd_err *err)
         int64_t lo = (int64_t)(centre - reach + 0.5), hi = (int64_t)(centre + reach + 0.5);
         if (lo < 0) lo = 0;
         if (hi > in) hi = in;
-        for (int64_t k = lo; k < hi; k++) sum += w[k - lo] = cubic(((double)k - centre + 0.5) / wide);
+        for (int64_t k = lo; k < hi; k++) sum += w[k - lo] = kd_filter_cubic(((double)k - centre + 0.5) / wide);
         for (int64_t k = lo; k < hi; k++) w[k - lo] /= sum;
         a->first[i] = lo, a->count[i] = hi - lo;
     }
