@@ -2,14 +2,13 @@
 #include "model/config.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "tests/support/fault.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 static const char base[] =
@@ -677,20 +676,7 @@ static void test_hint(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    int n = 1, status;
-    do {
-        const pid_t child = fork();
-        if (child == 0) {
-            char text[16];
-            snprintf(text, sizeof text, "%d", n);
-            setenv("KD_FAIL_ALLOC", text, 1);
-            execl("/proc/self/exe", "config", "parse", (char *)NULL);
-            _exit(99);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        assert_true(WEXITSTATUS(status) == KD_EFAIL || WEXITSTATUS(status) == 0);
-    } while (WEXITSTATUS(status) && ++n < 10000);
+    const int n = fault_each_allocation("config", "parse");
     assert_true(n > 10 && n < 10000);
 }
 

@@ -3,14 +3,13 @@
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "model/net.h"
+#include "tests/support/fault.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 static kd_config *config(const char *path)
@@ -409,20 +408,7 @@ static int declare_once(void)
 static void test_no_memory(void **state)
 {
     (void)state;
-    int n = 1, status;
-    do {
-        const pid_t child = fork();
-        if (child == 0) {
-            char text[16];
-            snprintf(text, sizeof text, "%d", n);
-            setenv("KD_FAIL_ALLOC", text, 1);
-            execl("/proc/self/exe", "params", "declare", (char *)NULL);
-            _exit(99);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status));
-        assert_true(WEXITSTATUS(status) == KD_EFAIL || WEXITSTATUS(status) == 0);
-    } while (WEXITSTATUS(status) && ++n < 10000);
+    const int n = fault_each_allocation("params", "declare");
     assert_true(n > 100 && n < 10000);
 }
 
