@@ -36,6 +36,15 @@ static int64_t cut(job *j)
     return blocks * j->groups;
 }
 
+// Rows [i0, i1) and panels [p0, p1) of a tile.
+typedef struct part { int64_t i0, i1, p0, p1; } part;
+
+static part part_of(const job *j, int64_t tile)
+{
+    const int64_t i = tile / j->groups * ROWS, p = tile % j->groups * j->group;
+    return (part){ i, i + ROWS < j->rows ? i + ROWS : j->rows, p, p + j->group < j->panels ? p + j->group : j->panels };
+}
+
 // y = t + b + res for mr rows and n <= NR columns at row i, column c.
 static void finish(const job *j, const float *t, int mr, int64_t i, int64_t c, int64_t n)
 {
@@ -51,11 +60,10 @@ static void block(void *arg, int64_t tile, int thread)
 {
     const job *const j = arg;
     (void)thread;
-    const int64_t i0 = tile / j->groups * ROWS, i1 = i0 + ROWS < j->rows ? i0 + ROWS : j->rows;
-    const int64_t p0 = tile % j->groups * j->group, p1 = p0 + j->group < j->panels ? p0 + j->group : j->panels;
-    for (int64_t p = p0; p < p1; p++)
-        for (int64_t i = i0; i < i1; i += MR) {
-            const int mr = (int)(i1 - i < MR ? i1 - i : MR);
+    const part w = part_of(j, tile);
+    for (int64_t p = w.p0; p < w.p1; p++)
+        for (int64_t i = w.i0; i < w.i1; i += MR) {
+            const int mr = (int)(w.i1 - i < MR ? w.i1 - i : MR);
             const int64_t c = p * NR, n = j->n - c < NR ? j->n - c : NR;
             const float *const panel = j->packed + c * j->k;
             if (n == NR && !j->b && !j->res) {
@@ -135,11 +143,10 @@ static void block_geglu(void *arg, int64_t tile, int thread)
 {
     const job *const j = arg;
     (void)thread;
-    const int64_t i0 = tile / j->groups * ROWS, i1 = i0 + ROWS < j->rows ? i0 + ROWS : j->rows;
-    const int64_t p0 = tile % j->groups * j->group, p1 = p0 + j->group < j->panels ? p0 + j->group : j->panels;
-    for (int64_t p = p0; p < p1; p++)
-        for (int64_t i = i0; i < i1; i += MR) {
-            const int mr = (int)(i1 - i < MR ? i1 - i : MR);
+    const part w = part_of(j, tile);
+    for (int64_t p = w.p0; p < w.p1; p++)
+        for (int64_t i = w.i0; i < w.i1; i += MR) {
+            const int mr = (int)(w.i1 - i < MR ? w.i1 - i : MR);
             float t[MR * NR];
             gemm_tile_rows(mr, j->k, j->x + i * j->k, j->k, j->packed + p * NR * j->k, t, NR);
             finish_geglu(j, t, mr, i, p * VW, j->n - p * VW < VW ? j->n - p * VW : VW);
