@@ -125,19 +125,26 @@ static size_t grad_scratch(const kd_node *n)
 
 // The table --------------------------------------------------------------------------------------------------------
 
+typedef struct angles { int64_t heads, k; const float *freqs, *pos; float *out; } angles;
+
 /// Angles in double: y times the head's frequencies, then x times them.
+static void table_tile(void *arg, int64_t t, int thread)
+{
+    const angles *j = arg;
+    (void)thread;
+    float *out = j->out + t * j->heads * 4 * j->k;
+    for (int64_t h = 0; h < j->heads; h++)
+        for (int64_t i = 0; i < 2 * j->k; i++, out += 2) {
+            const double angle = (double)j->pos[2 * t + (i >= j->k)] * (double)j->freqs[h * j->k + i % j->k];
+            out[0] = (float)cos(angle), out[1] = (float)sin(angle);
+        }
+}
+
 static int table(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
 {
     (void)run, (void)scratch, (void)err;
-    const float *freqs = n->in[0]->data, *pos = n->in[1]->data;
-    const int64_t tokens = n->in[1]->shape.d[0], heads = n->in[0]->shape.d[0], k = n->in[0]->shape.d[1];
-    float *out = n->out[0]->data;
-    for (int64_t t = 0; t < tokens; t++)
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t i = 0; i < 2 * k; i++, out += 2) {
-                const double angle = (double)pos[2 * t + (i >= k)] * (double)freqs[h * k + i % k];
-                out[0] = (float)cos(angle), out[1] = (float)sin(angle);
-            }
+    angles j = { n->in[0]->shape.d[0], n->in[0]->shape.d[1], n->in[0]->data, n->in[1]->data, n->out[0]->data };
+    kd_parallel(n->in[1]->shape.d[0], table_tile, &j);
     return 0;
 }
 
