@@ -2,7 +2,7 @@
 # network or resizer, a stream that is cut short.
 # timeout: 900
 kd-prep -q --size 8 $GOLDEN/prep/images/odd_32x33.png $GOLDEN/prep/images/odd_32x33.png $GOLDEN/prep/images/odd_32x33.png -o same
-kd-prep -q --size 8 $GOLDEN/prep/images/*.png --limit 5 >images
+kd-prep -q --no-history --size 8 $GOLDEN/prep/images/*.png --limit 5 >images
 fid="kd-fid -q --features random"
 $fid --write-ref ref --keep-features --no-history -b 3 images
 kd-info ref | grep -E 'extractor|resizer|feature|mu_s'
