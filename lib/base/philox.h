@@ -1,4 +1,4 @@
-// Private to random.c, random_normal.c and the dropout kernel: Philox on several counters at once, in loops that the
+// Private to random.c and random_normal.c: Philox on several counters at once, in loops that the
 // compiler turns into vector code. Integers only, and IEEE operations that round alike everywhere, so all widths give the
 // same bits.
 #ifndef KD_PHILOX_H

@@ -124,7 +124,8 @@ static void pack_geglu(void *arg, int64_t p, int thread)
     }
 }
 
-static void finish_geglu(const job *j, const float *t, int mr, int64_t i, int64_t c, int64_t n)
+// n is VW but in the last panel of an odd number of features: a constant where it is expanded.
+static inline __attribute__((always_inline)) void finish_geglu(const job *j, const float *t, int mr, int64_t i, int64_t c, const int64_t n)
 {
     for (int r = 0; r < mr; r++) {
         const float *const a = t + r * NR, *const g = a + VW;
@@ -149,7 +150,10 @@ static void block_geglu(void *arg, int64_t tile, int thread)
             const int mr = (int)(w.i1 - i < MR ? w.i1 - i : MR);
             float t[MR * NR];
             gemm_tile_rows(mr, j->k, j->x + i * j->k, j->k, j->packed + p * NR * j->k, t, NR);
-            finish_geglu(j, t, mr, i, p * VW, j->n - p * VW < VW ? j->n - p * VW : VW);
+            if (j->n - p * VW >= VW)
+                finish_geglu(j, t, mr, i, p * VW, VW);
+            else
+                finish_geglu(j, t, mr, i, p * VW, j->n - p * VW);
         }
 }
 
