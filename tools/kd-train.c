@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "train/draws.h"
 #include "train/loop.h"
 #include "train/session.h"
 #include <stdio.h>
@@ -90,21 +91,27 @@ static int try_output(const char *path, bool *wanted, kd_err *err)
 static void print_mib(const char *what, int64_t bytes) { printf("%-36s %10.1f MiB\n", what, (double)bytes / (1 << 20)); }
 
 // What is in memory already is measured, what comes is planned.
-static void print_plan(const kd_session *s)
+static int print_plan(const struct args *a, const kd_session *s, kd_err *err)
 {
     const kd_train_plan p = kd_trainer_plan(s->t);
     const kd_dataset *d = &s->data;
-    const int64_t data = d->n * d->h * d->w * d->c;
+    const int64_t data = d->n * d->h * d->w * d->c, batch = kd_trainer_opts(s->t)->batch;
+    const int64_t demo = a->l.demo_every ? a->l.demo_n : 0, eval = a->l.eval_every ? a->e.n : 0, drawn = demo > eval ? demo : eval;
+    int64_t draws = 0;
+    if (drawn) KD_TRY(kd_draws_bytes(&draws, s->t, drawn < batch ? drawn : batch, err));
+    const int64_t beside = p.save > draws ? p.save : draws;           // one or the other
     printf("%-36s %10lld\n", "parameters", (long long)kd_trainer_parameters(s->t));
     printf("%-36s %10.4f\n", "GFLOP an image, forward", p.flops_forward / 1e9);
     printf("%-36s %10.4f\n", "GFLOP an image, with gradient", p.flops / 1e9);
-    print_mib(d->n ? "memory at its peak" : "memory at its peak, without the images", s->memory + p.state + p.batch + p.program + p.save);
+    print_mib(d->n ? "memory at its peak" : "memory at its peak, without the images", s->memory + p.state + p.batch + p.program + beside);
     print_mib("  weights, average, optimizer", p.state);
     print_mib("  activations and scratch", p.program);
     print_mib("  a batch", p.batch);
-    print_mib("  a copy while saving", p.save);
+    print_mib(drawn ? "  a copy while saving, or" : "  a copy while saving", p.save);
+    if (drawn) print_mib("  drawing images", draws);
     print_mib("  program and images", s->memory);
     if (d->n) print_mib("    of these images", data);
+    return 0;
 }
 
 static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
@@ -149,7 +156,7 @@ int main(int argc, char **argv)
     if (a.e.reference && kd_eval_open(&a.l.eval, &a.e, &err)) goto done;
     if (kd_session_open(&s, &a.s, be, &err)) goto done;
     if (a.eval_only) evaluate(&a, &s, &err);
-    else if (a.s.plan) print_plan(&s);
+    else if (a.s.plan) print_plan(&a, &s, &err);
     else train(&a, &s, wanted, &err);
     if (a.profile && s.t) kd_program_profile_print(kd_trainer_program(s.t), stderr);
 done:

@@ -219,6 +219,12 @@ static int plan_of(kd_denoiser *d, kind k, int64_t n, const kd_cond *cond, plan 
     return code;
 }
 
+int kd_denoiser_plan(kd_denoiser *d, int64_t n, const kd_cond *cond, kd_err *err)
+{
+    plan *pl;
+    return plan_of(d, DENOISE, n, cond, &pl, err);
+}
+
 // Inputs -----------------------------------------------------------------------------------------------------------
 
 static int host_rows(kd_denoiser *d, int64_t room, kd_err *err)

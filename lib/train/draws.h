@@ -14,4 +14,7 @@ void kd_draws_close(kd_draws *d);
 
 /// Images first .. first+n-1 as *x [n,h,w,c], pixels at [-1, 1], valid until the next call. n as above at most.
 int kd_draws_make(kd_draws *d, int64_t first, int64_t n, const float **x, kd_err *err);
+
+/// What it takes, in bytes, beside the trainer: a copy of the weights, the denoiser, the sampler's vectors. n as above.
+int kd_draws_bytes(int64_t *bytes, kd_trainer *t, int64_t n, kd_err *err);
 #endif

@@ -4,9 +4,10 @@ digits 40
 config c.json
 kd-train -q -c c.json --plan </dev/null | sed -E 's/[0-9]+\.[0-9]+/X/; s/ +/ /g'
 kd-train -q -c c.json --plan d.st | tail -n 1 | sed -E 's/[0-9]+\.[0-9]+/X/; s/ +/ /g'
+kd-train -q -c c.json --plan --demo-every 5 </dev/null | sed -n 's/\( or\|drawing images\) .*/\1/p'
 ls *model* 2>/dev/null
 config big.json '"widths": [32]' '"widths": [128]' '"d_ffs": [64]' '"d_ffs": [384]'
-for more in "" --checkpointing "--accum 2"; do
+for more in "" --checkpointing "--accum 2" "--checkpointing --demo-every 2 --demo-n 48"; do
     planned=$(kd-train -q -c big.json -b 48 --plan $more d.st | sed -n 's/^memory at its peak *\([0-9.]*\) MiB/\1/p')
     kd-train -q -c big.json -b 48 --steps 3 $more --force d.st -o /dev/null >out &
     pid=$! peak=0
