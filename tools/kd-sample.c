@@ -37,6 +37,22 @@ static int check(struct args *a, kd_err *err)
     return 0;
 }
 
+// Options that would be without effect.
+static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
+{
+    const kd_draw_opts *d = &a->d;
+    const kd_sampler *s = kd_sampler_find(d->sampler);
+    const char *from = (const char *)&d->o;
+    for (const kd_opt *o = opts; o->type != KD_OPT_T_END; o++) {
+        const bool of_sampler = ((const char *)o->to >= from && (const char *)o->to < from + sizeof d->o) || o->to == &a->error_norm;
+        if (of_sampler && kd_given(&a->common, o->to) && !kd_sampler_uses(s, o->name))
+            return kd_fail(err, KD_EUSAGE, "--%s: %s has no use for it%s%s", o->name, s->name, *s->options ? ", only for " : "", s->options);
+    }
+    if (kd_given(&a->common, &d->guidance.percentile) && d->guidance.threshold != KD_THRESHOLD_DYNAMIC)
+        return kd_fail(err, KD_EUSAGE, "--percentile: only with --threshold dynamic");
+    return a->interval && d->guidance.scale == 1 ? kd_fail(err, KD_EUSAGE, "--cfg-interval: --cfg says how much (2, for instance)") : 0;
+}
+
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     kd_draw_opts *d = &a->d;
@@ -62,7 +78,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_NUM(0, "beta-min", &d->beta_min, -inf, inf, "vp (default 0.1)"),
         KD_OPT_NUM(0, "eps-s", &d->eps_s, -inf, inf, "vp: its last time (default 0.001)"),
         KD_OPT_STR(0, "sigmas", &d->sigmas, "FILE:NAME", "noise levels from a tensor, instead of a schedule"),
-        KD_OPT_NUM(0, "eta", &o->eta, 0, inf, "share of fresh noise, 0 is the ODE (default 1)"),
+        KD_OPT_NUM(0, "eta", &o->eta, 0, inf, "share of fresh noise, 0 is the ODE (default 1; dpm_fast, dpm_adaptive 0)"),
         KD_OPT_NUM(0, "s-churn", &o->s_churn, 0, inf, "euler, heun, dpm_2: noise added in all (default 0)"),
         KD_OPT_NUM(0, "s-tmin", &o->s_tmin, 0, inf, "and the lowest level (default 0)"),
         KD_OPT_NUM(0, "s-tmax", &o->s_tmax, 0, inf, "and the highest level at which it is (default: no limit)"),
@@ -97,7 +113,8 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_END };
     KD_TRY(kd_cli_parse("kd-sample", "draw images from a model", opts, KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv,
                         &a->common, err));
-    return check(a, err);
+    KD_TRY(check(a, err));
+    return check_used(a, opts, err);
 }
 
 static void list_samplers(void)

@@ -8,7 +8,7 @@ enum { KD_RUN_BUFFERS = 12 };
 
 typedef struct kd_sampler_run {
     const kd_sampling *s;
-    const kd_sampler_opts *o;          // s->o
+    const kd_sampler_opts *o;          // s->o, with eta
     const float *sigmas; int64_t steps, n, size;
     float *x;                          // [n,size], the caller's: start and result
     const kd_noise *noise;

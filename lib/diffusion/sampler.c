@@ -1,6 +1,5 @@
 // The list of samplers and a run of one: options and vector helpers. The samplers themselves are in euler.c, dpm_2.c, lms.c,
-// dpm_solver.c, ddim.c,
-// dpmpp.c and dpmpp_single.c; read run.h before them.
+// dpm_solver.c, ddim.c, dpmpp.c and dpmpp_single.c; read run.h before them.
 #include "diffusion/run.h"
 #include "base/memory.h"
 #include <assert.h>
@@ -30,7 +29,7 @@ static const kd_sampler samplers[] = {
     { "dpm_fast", "DPM-Solver-fast: orders 3, 2, 1, --steps calls in all, ends at sigma_min (--eta, --s-noise)", KD_NOISE_STEP, 0, false,
       "eta s_noise", kd_dpm_fast },
     { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false,
-      "order rtol atol h_init pcoeff icoeff dcoeff accept_safety error_norm eta s_noise", kd_dpm_adaptive },
+      "order rtol atol h_init pcoeff icoeff dcoeff accept_safety max_calls error_norm eta s_noise", kd_dpm_adaptive },
     { "ddim", "DDIM: first order, no noise", KD_NOISE_NONE, 1, true, "", kd_ddim },
     { "ddpm", "DDPM, with noise as in its paper (--s-noise)", KD_NOISE_STEP, 1, false, "s_noise", kd_ddpm },
     { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, true, "order", kd_lms },
@@ -59,18 +58,29 @@ int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps)
 
 kd_sampler_opts kd_sampler_defaults(void)
 {
-    return (kd_sampler_opts){ .eta = 1, .s_churn = 0, .s_tmin = 0, .s_tmax = INFINITY, .s_noise = 1, .order = 0,
+    return (kd_sampler_opts){ .eta = NAN, .s_churn = 0, .s_tmin = 0, .s_tmax = INFINITY, .s_noise = 1, .order = 0,
                               .solver = "midpoint", .r = 0.5, .rtol = 0.05, .atol = 0.0078, .h_init = 0.05, .icoeff = 1,
                               .accept_safety = 0.81, .max_calls = 10000 };
 }
 
-// Whether `name` is a word of the list.
-static bool uses(const char *list, const char *name)
+// Whether the list begins with the word.
+static bool begins(const char *list, const char *word)
 {
-    const size_t n = strlen(name);
-    for (const char *s = list; (s = strstr(s, name)); s += n)
-        if ((s == list || s[-1] == ' ') && (!s[n] || s[n] == ' ')) return true;
+    for (; *word; list++, word++)
+        if (*list != (*word == '-' ? '_' : *word)) return false;
+    return !*list || *list == ' ';
+}
+
+bool kd_sampler_uses(const kd_sampler *s, const char *option)
+{
+    for (const char *at = s->options; at; at = strchr(at, ' '), at += at != NULL)
+        if (begins(at, option)) return true;
     return false;
+}
+
+static double eta_of(const kd_sampler *s, const kd_sampler_opts *o)
+{
+    return !isnan(o->eta) ? o->eta : kd_sampler_ends_above_zero(s) ? 0 : 1;
 }
 
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room)
@@ -78,16 +88,15 @@ char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *bu
     const double order = o->order ? (double)o->order : s->run == kd_dpm_adaptive ? 3 : 4;
     const struct { const char *name; double v; } numbers[] = {
         { "order", order }, { "rtol", o->rtol }, { "atol", o->atol }, { "h_init", o->h_init }, { "pcoeff", o->pcoeff },
-        { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", o->eta }, { "s_churn",
-                                                                                                                      o->s_churn },
-        { "s_tmin", o->s_tmin }, { "s_tmax", o->s_tmax }, { "s_noise", o->s_noise }, { "r", o->r } };
+        { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", eta_of(s, o) },
+        { "s_churn", o->s_churn }, { "s_tmin", o->s_tmin }, { "s_tmax", o->s_tmax }, { "s_noise", o->s_noise }, { "r", o->r } };
     size_t at = 0;
     buf[0] = 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (uses(s->options, numbers[i].name) && at < room)
+        if (kd_sampler_uses(s, numbers[i].name) && at < room)
             at += (size_t)snprintf(buf + at, room - at, "%s%s=%.9g", at ? " " : "", numbers[i].name, numbers[i].v);
-    if (uses(s->options, "solver") && at < room) at += (size_t)snprintf(buf + at, room - at, " solver=%s", o->solver);
-    if (uses(s->options, "error_norm") && at < room) snprintf(buf + at, room - at, " error_norm=%s", o->batch_norm ? "batch" : "image");
+    if (kd_sampler_uses(s, "solver") && at < room) at += (size_t)snprintf(buf + at, room - at, " solver=%s", o->solver);
+    if (kd_sampler_uses(s, "error_norm") && at < room) snprintf(buf + at, room - at, " error_norm=%s", o->batch_norm ? "batch" : "image");
     return buf;
 }
 
@@ -211,11 +220,13 @@ static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *
 
 int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err)
 {
-    KD_TRY(check_options(s->sampler, s->o, err));
+    kd_sampler_opts o = *s->o;
+    o.eta = eta_of(s->sampler, &o);
+    KD_TRY(check_options(s->sampler, &o, err));
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
     assert(!s->watch || s->sampler->run != kd_dpm_adaptive);
     const size_t rows = (size_t)n + 1;
-    kd_sampler_run r = { .s = s, .o = s->o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
+    kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
                          .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),
                          .sigma = kd_alloc(rows * sizeof *r.sigma) };
     const int code = !r.calls || !r.image || !r.sigma ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);

@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 enum { KD_LMS_MAX_ORDER = 8 };
-/// What samplers can be told; each uses some of it (kd-sample's man page says which).
+/// What samplers can be told; each uses some of it (kd_sampler_uses).
 typedef struct kd_sampler_opts {
-    double eta, s_churn, s_tmin, s_tmax, s_noise;
+    double eta;                        // NAN: 1, or 0 for dpm_fast and dpm_adaptive, as in k-diffusion
+    double s_churn, s_tmin, s_tmax, s_noise;
     int64_t order;                     // lms: 1 to KD_LMS_MAX_ORDER; dpm_adaptive: 2 or 3; 0: 4 and 3
     const char *solver;                // dpmpp_2m_sde: "midpoint" or "heun"
     double r;                          // dpmpp_sde: where in a step its second call lies, in (0, 1]
@@ -19,7 +20,7 @@ typedef struct kd_sampler_opts {
     bool batch_norm;                   // one error and step for all images of the batch, as the peer does
     int64_t max_calls;                 // of an image
 } kd_sampler_opts;
-/// eta 1, s_churn 0, s_tmin 0, s_tmax inf, s_noise 1, order 0, midpoint, r 1/2, rtol 0.05, atol 0.0078, h_init 0.05,
+/// eta NAN, s_churn 0, s_tmin 0, s_tmax inf, s_noise 1, order 0, midpoint, r 1/2, rtol 0.05, atol 0.0078, h_init 0.05,
 /// P 0, I 1, D 0, 0.81, each image its own, 10000 calls
 kd_sampler_opts kd_sampler_defaults(void);
 
@@ -41,6 +42,8 @@ bool kd_sampler_ends_above_zero(const kd_sampler *s);
 /// Denoiser calls that an image takes; 0 if only the run shows it (dpm_adaptive).
 int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps);
 
+/// Whether it uses an option, "s_noise" or "s-noise".
+bool kd_sampler_uses(const kd_sampler *s, const char *option);
 /// The options that it uses, as "eta=1 s_noise=1" (at most 255 bytes); returns buf.
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room);
 

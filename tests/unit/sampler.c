@@ -282,10 +282,14 @@ static void test_one_step(void **state)
     }
 }
 
-static int nan_below_one(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+// Not finite in one number, of the last image, at levels below 1.5.
+static int broken(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
-    (void)arg, (void)image, (void)err;
-    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = sigma[i / PIXELS] < 1 ? NAN : x[i] / 2;
+    (void)err;
+    for (int64_t i = 0; i < n * PIXELS; i++) {
+        const bool bad = sigma[i / PIXELS] < 1.5F && image[i / PIXELS] == IMAGES - 1 && i % PIXELS == PIXELS - 1;
+        out[i] = bad ? *(const float *)arg : x[i] / 2;
+    }
     return 0;
 }
 
@@ -296,16 +300,19 @@ static void test_nan(void **state)
     int samplers;
     const kd_sampler *s = kd_sampler_list(&samplers);
     const float sigmas[] = { 4, 2, 0.5F, 0.25F, 0 };
-    const kd_draw draw = { 1, 2 };
-    const kd_sampler_opts o = kd_sampler_defaults();
-    for (int k = 0; k < samplers; k++) {
+    const kd_draw draw[IMAGES] = { { 1, 2 }, { 1, 3 } };
+    for (int k = 0; k < 2 * samplers; k++) {
+        kd_sampler_opts o = kd_sampler_defaults();
         kd_err err = { 0 };
-        float x[PIXELS] = { 0 };
-        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = nan_below_one };
-        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
-        if (!strcmp(s[k].name, "dpmpp_2m")) assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
-        assert_memory_equal(err.msg, "denoiser gave NaN or infinity at sigma 0", 40);
-        assert_true(!!strstr(err.msg, "step") == !!strcmp(s[k].name, "dpm_adaptive"));
+        double at = 0;
+        int read = 0;
+        float x[IMAGES * PIXELS] = { 0 }, value = k % 2 ? NAN : -INFINITY;
+        const kd_sampling g = { .sampler = &s[k / 2], .o = &o, .sigmas = sigmas, .steps = 4, .call = broken, .arg = &value };
+        assert_int_equal(kd_sample(&g, IMAGES, PIXELS, draw, x, NULL, &err), KD_EFAIL);
+        if (!strcmp(g.sampler->name, "dpmpp_2m")) assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
+        assert_int_equal(sscanf(err.msg, "denoiser gave NaN or infinity at sigma %lf%n", &at, &read), 1);
+        assert_true(at > 0 && at < 1.5);
+        assert_true(!!strstr(err.msg + read, "(step") == !!strcmp(g.sampler->name, "dpm_adaptive"));
     }
 }
 
@@ -335,6 +342,48 @@ static void test_constant(void **state)
         for (int i = 0; i < PIXELS; i++)
             if (!(fabsf(x[i] - c) <= allowed)) fail_msg("%s: %g", s[k].name, (double)x[i]);
     }
+}
+
+// With a constant denoiser a run that ends above 0 is linear in the noise it adds, and s_noise is its factor.
+static void test_s_noise(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    const float sigmas[] = { 10, 5, 2, 1.5F, 1 };
+    const kd_draw draw = { 1, 2 };
+    float c = 0.7F, x[3][PIXELS];
+    for (int k = 0; k < samplers; k++) {
+        double moved = 0;
+        for (int noise = 0; noise < 3; noise++) {
+            kd_sampler_opts o = kd_sampler_defaults();
+            kd_err err = { 0 };
+            o.s_churn = 1, o.eta = 1, o.s_noise = noise;
+            kd_sample_start(x[noise], PIXELS, draw, sigmas[0]);
+            const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = constant, .arg = &c };
+            assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x[noise], NULL, &err), 0);
+        }
+        for (int i = 0; i < PIXELS; i++) {
+            const double one = (double)x[1][i] - x[0][i], two = (double)x[2][i] - x[0][i];
+            if (!(fabs(two - 2 * one) < 1e-4)) fail_msg("%s: moved by %g and %g", s[k].name, one, two);
+            moved = fmax(moved, fabs(one));
+        }
+        assert_true((moved > 0.1) == kd_sampler_uses(&s[k], "s_noise"));
+    }
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    const kd_sampler *heun = kd_sampler_find("heun"), *adaptive = kd_sampler_find("dpm_adaptive");
+    const kd_sampler_opts o = kd_sampler_defaults();
+    char text[256];
+    assert_true(kd_sampler_uses(heun, "s-churn") && kd_sampler_uses(heun, "s_noise") && kd_sampler_uses(adaptive, "rtol"));
+    assert_false(kd_sampler_uses(heun, "eta") || kd_sampler_uses(heun, "s") || kd_sampler_uses(heun, "churn") ||
+                 kd_sampler_uses(adaptive, "s_churn") || kd_sampler_uses(kd_sampler_find("ddim"), "eta"));
+    assert_string_equal(kd_sampler_options(kd_sampler_find("dpmpp_sde"), &o, text, sizeof text), "eta=1 s_noise=1 r=0.5");
+    assert_string_equal(kd_sampler_options(kd_sampler_find("dpm_fast"), &o, text, sizeof text), "eta=0 s_noise=1");
+    assert_string_equal(kd_sampler_options(kd_sampler_find("dpmpp_2m"), &o, text, sizeof text), "");
 }
 
 // Zero tolerances can never be met.
@@ -385,18 +434,18 @@ static void test_adaptive_exact(void **state)
 static void test_bad_options(void **state)
 {
     (void)state;
-    enum { BAD = 12 };
+    enum { BAD = 11 };
     const float sigmas[] = { 4, 0 };
     const kd_draw draw = { 1, 2 };
     kd_sampler_opts bad[BAD];
     for (int k = 0; k < BAD; k++) bad[k] = kd_sampler_defaults();
-    bad[0].eta = -1, bad[1].eta = NAN, bad[2].s_churn = -1, bad[3].s_noise = INFINITY, bad[4].order = 9, bad[5].solver = "rk4";
-    bad[6].r = 0, bad[7].rtol = -1, bad[8].atol = NAN, bad[9].h_init = 0, bad[10].accept_safety = 0, bad[11].max_calls = 0;
+    bad[0].eta = -1, bad[1].s_churn = -1, bad[2].s_noise = INFINITY, bad[3].order = 9, bad[4].solver = "rk4", bad[5].r = 0;
+    bad[6].rtol = -1, bad[7].atol = NAN, bad[8].h_init = 0, bad[9].accept_safety = 0, bad[10].max_calls = 0;
     for (int k = 0; k < BAD; k++) {
         kd_err err = { 0 };
         float x[PIXELS] = { 0 };
         const kd_sampling g = { .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1,
-                                .call = nan_below_one };
+                                .call = broken };
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
     }
 }
@@ -407,7 +456,8 @@ int main(void)
         cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_steps),
         cmocka_unit_test(test_schedule_errors),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_constant), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
+        cmocka_unit_test(test_constant), cmocka_unit_test(test_s_noise),
+        cmocka_unit_test(test_options), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
         cmocka_unit_test(test_bad_options) };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

@@ -33,4 +33,9 @@ try --init "$golden:x.k10_80"
 try --noise "$golden:noise_bank"
 try --schedule vp --eps-s 1
 try --sigma-min 1e-40
+try --sampler heun --eta 0.5
+try --error-norm batch
+try --sampler ddim --s-noise 1
+try --percentile 99 --threshold static
+try --cfg-interval 0,1
 kd-sample -q --cfg 2 "$plain"
