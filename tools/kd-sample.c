@@ -48,6 +48,8 @@ static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
         if (of_sampler && kd_given(&a->common, o->to) && !kd_sampler_uses(s, o->name))
             return kd_fail(err, KD_EUSAGE, "--%s: %s has no use for it%s%s", o->name, s->name, *s->options ? ", only for " : "", s->options);
     }
+    if (kd_given(&a->common, &d->steps) && (d->sigmas || !kd_sampler_calls(s, 1)))
+        return kd_fail(err, KD_EUSAGE, "--steps: not with --sigmas or dpm_adaptive, which have steps of their own");
     if (kd_given(&a->common, &d->guidance.percentile) && d->guidance.threshold != KD_THRESHOLD_DYNAMIC)
         return kd_fail(err, KD_EUSAGE, "--percentile: only with --threshold dynamic");
     return a->interval && d->guidance.scale == 1 ? kd_fail(err, KD_EUSAGE, "--cfg-interval: --cfg says how much (2, for instance)") : 0;

@@ -26,6 +26,8 @@ static int check_schedule(const kd_drawing *d, const kd_draw_opts *o, kd_err *er
     KD_TRY(refuse(has_own_ends(o) && (!isnan(o->sigma) || !isnan(o->sigma_min) || !isnan(o->sigma_max)),
                   "--sigma, --sigma-min, --sigma-max: not with --sigmas or --schedule vp or model, which have ends of their own", err));
     KD_TRY(refuse(!isnan(o->rho) && !rho, "--rho: only with --schedule karras or polyexponential", err));
+    KD_TRY(refuse(!isnan(o->rho) && kd_sampler_ends_above_zero(d->sampler),
+                  "--rho: not with dpm_fast or dpm_adaptive, which take a schedule's ends only", err));
     return refuse(is_schedule(o, "model") && !config_of(d)->steps, "--schedule model: the model has no steps of its own", err);
 }
 
@@ -218,11 +220,11 @@ static int set_guidance(kd_frame *f, const kd_drawing *d, kd_err *err)
 static int set_schedule(kd_frame *f, const kd_drawing *d, kd_err *err)
 {
     const kd_draw_opts *o = d->o;
-    const bool given = o->sigmas, rho = !given && (!strcmp(o->schedule, "karras") || !strcmp(o->schedule, "polyexponential"));
-    const bool own = has_own_ends(o);
+    const bool given = o->sigmas, own = has_own_ends(o), ends_only = kd_sampler_ends_above_zero(d->sampler);
+    const bool rho = !given && !ends_only && (!strcmp(o->schedule, "karras") || !strcmp(o->schedule, "polyexponential"));
     const int64_t n = d->steps;
     KD_TRY(kd_frame_set_meta(f, "schedule", given ? "given" : o->schedule, err));
-    KD_TRY(set_number(f, "steps", (double)n, err));
+    if (kd_sampler_calls(d->sampler, 1)) KD_TRY(set_number(f, "steps", (double)n, err));
     const double first = d->sigmas[0], last = d->sigmas[n] > 0 ? d->sigmas[n] : d->sigmas[n - 1];
     KD_TRY(set_number(f, "sigma_min", own ? fmin(first, last) : lowest(d), err));
     KD_TRY(set_number(f, "sigma_max", own ? fmax(first, last) : highest(d), err));

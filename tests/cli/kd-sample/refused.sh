@@ -38,4 +38,7 @@ try --error-norm batch
 try --sampler ddim --s-noise 1
 try --percentile 99 --threshold static
 try --cfg-interval 0,1
+try --sampler dpm_adaptive --steps 5
+try --sigmas "$golden:sigmas.k10_80" --steps 5
+try --sampler dpm_fast --rho 5
 kd-sample -q --cfg 2 "$plain"
