@@ -44,9 +44,11 @@ static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
     const kd_sampler *s = kd_sampler_find(d->sampler);
     const char *from = (const char *)&d->o;
     for (const kd_opt *o = opts; o->type != KD_OPT_T_END; o++) {
-        const bool of_sampler = ((const char *)o->to >= from && (const char *)o->to < from + sizeof d->o) || o->to == &a->error_norm;
+        const char *to = o->to;
+        const bool of_sampler = (to >= from && to < from + sizeof d->o) || o->to == &a->error_norm;
         if (of_sampler && kd_given(&a->common, o->to) && !kd_sampler_uses(s, o->name))
-            return kd_fail(err, KD_EUSAGE, "--%s: %s has no use for it%s%s", o->name, s->name, *s->options ? ", only for " : "", s->options);
+            return kd_fail(err, KD_EUSAGE, "--%s: %s has no use for it%s%s", o->name, s->name, *s->options ? ", only for " : "",
+                           s->options);
     }
     if (kd_given(&a->common, &d->steps) && (d->sigmas || !kd_sampler_calls(s, 1)))
         return kd_fail(err, KD_EUSAGE, "--steps: not with --sigmas or dpm_adaptive, which have steps of their own");
