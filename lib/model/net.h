@@ -22,6 +22,7 @@ typedef struct kd_param_info {
     char *name; kd_shape shape;
     kd_init init; float init_value; unsigned tags;
     float most;               // the optimizer cuts what is above: INFINITY but for transformer v1's scales
+    bool idle;                // the loss does not depend on it (a trainer's graph tells): the optimizer leaves it alone
     int group;                // k-diffusion's parameter group: 0 decayed, 1 not, 2 mapping decayed, 3 mapping not; -1 buffer
     int64_t count, offset;    // elements; place in the flat arrays (a multiple of 16 elements)
 } kd_param_info;

@@ -1,10 +1,8 @@
 // Each pass runs over whole groups: a group is one run of the flat arrays, padding included (its values and gradients are
-// 0, and stay so).
+// 0, and stay so). Idle parameters cut a group into several runs.
 #include "train/optimizer.h"
 #include "op/optimizer.h"
 #include <math.h>
-
-enum { GROUPS = 4 };
 
 // The state ------------------------------------------------------------------------------------------------------------
 
@@ -74,7 +72,7 @@ static int clamp(kd_backend *be, const kd_params *ps, const kd_opt_state *s, kd_
 {
     for (int i = 0; i < ps->n; i++) {
         kd_flat_node o;
-        if (ps->p[i].group < 0 || isinf(ps->p[i].most)) continue;
+        if (ps->p[i].group < 0 || ps->p[i].idle || isinf(ps->p[i].most)) continue;
         kd_clamp_max_node(&o, ps->p[i].count, s->w + ps->p[i].offset, ps->p[i].most);
         KD_TRY(run(be, &o, NULL, err));
     }
@@ -89,19 +87,38 @@ void kd_group_rates(double lr[4], double base)
     lr[2] = lr[3] = base / 3;
 }
 
+/// End of the run of parameters like the i-th: of its group, and idle or not as it is.
+static int run_end(const kd_params *ps, int i)
+{
+    int k = i + 1;
+    while (k < ps->n && ps->p[k].group == ps->p[i].group && ps->p[k].idle == ps->p[i].idle) k++;
+    return k;
+}
+
+/// The rule of the i-th parameter, over n elements from its place on. SGD that learns nothing moves ema alone.
+static void update(kd_flat_node *o, const kd_opt_state *s, const kd_config *c, const kd_param_info *p, int64_t n, kd_step rule)
+{
+    const int64_t a = p->offset;
+    rule.weight_decay = p->group % 2 ? 0 : c->weight_decay;
+    if (p->idle) {
+        rule.lr = 0;
+        kd_sgd_node(o, n, s->w + a, s->grad + a, NULL, s->ema + a, &rule, 0, false);
+    } else if (c->sgd)
+        kd_sgd_node(o, n, s->w + a, s->grad + a, s->m ? s->m + a : NULL, s->ema + a, &rule, c->momentum, c->nesterov);
+    else
+        kd_adamw_node(o, n, s->w + a, s->grad + a, s->m + a, s->v + a, s->ema + a, &rule, c->beta1, c->beta2, c->eps);
+}
+
 int kd_opt_step(kd_backend *be, const kd_params *ps, const kd_config *c, const kd_opt_state *s, int64_t step,
                 const double lr[4], double clip_factor, double ema_decay, kd_err *err)
 {
-    for (int k = 0; k < GROUPS; k++) {
-        const int64_t a = k ? ps->group_end[k - 1] : 0, n = ps->group_end[k] - a;
-        const kd_step rule = { .step = step, .lr = lr[k], .weight_decay = k % 2 ? 0 : c->weight_decay, .clip = clip_factor,
-                               .ema_decay = ema_decay };
+    for (int i = 0, next; i < ps->n && ps->p[i].group >= 0; i = next) {
+        const kd_param_info *p = &ps->p[i];
+        next = run_end(ps, i);
+        const int64_t n = (next < ps->n ? ps->p[next].offset : ps->total) - p->offset;
+        const kd_step rule = { .step = step, .lr = lr[p->group], .clip = clip_factor, .ema_decay = ema_decay };
         kd_flat_node o;
-        if (n == 0) continue;
-        if (c->sgd)
-            kd_sgd_node(&o, n, s->w + a, s->grad + a, s->m ? s->m + a : NULL, s->ema + a, &rule, c->momentum, c->nesterov);
-        else
-            kd_adamw_node(&o, n, s->w + a, s->grad + a, s->m + a, s->v + a, s->ema + a, &rule, c->beta1, c->beta2, c->eps);
+        update(&o, s, c, p, n, rule);
         KD_TRY(run(be, &o, NULL, err));
     }
     return clamp(be, ps, s, err);

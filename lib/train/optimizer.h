@@ -30,7 +30,8 @@ int kd_grad_accumulate(kd_backend *be, const kd_params *ps, float *to, const flo
 void kd_group_rates(double lr[4], double base);
 
 /// One step: gradient times clip factor, then each group by its rule (decay in groups 0 and 2 only), then
-/// ema += (1 - decay)(w - ema). Buffers are not touched: they never change, and ema holds them from the start.
+/// ema += (1 - decay)(w - ema). Of idle parameters only ema moves, as in the peer. Buffers are not touched: they never
+/// change, and ema holds them from the start.
 /// step: 1 for the first (AdamW's bias correction; SGD's first buffer). lr[4]: rate of each group.
 int kd_opt_step(kd_backend *be, const kd_params *ps, const kd_config *c, const kd_opt_state *s, int64_t step,
                 const double lr[4], double clip_factor, double ema_decay, kd_err *err);

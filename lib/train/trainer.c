@@ -36,7 +36,7 @@ static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
 }
 
 // Parameters and their gradients are bound to their places in the flat arrays: the optimizer then runs over whole groups. A
-// parameter that the loss does not depend on keeps the zeros of its place.
+// parameter that the loss does not depend on keeps the zeros of its place, and is idle: PyTorch's grad is None then, not 0.
 static bool is_trained(const kd_trainer *t, int i) { return t->lg.net.leaf[i] && t->ps->p[i].group >= 0; }
 
 // Appends the gradient and plans. wrt, dx: room for ps->n values; outs: for one more.
@@ -56,6 +56,7 @@ static int append_gradient(kd_trainer *t, kd_val **wrt, kd_val **dx, kd_val **ou
     outs[n_outs++] = t->lg.loss;
     for (int i = 0; i < ps->n; i++) {
         kd_val *d = is_trained(t, i) ? dx[k++] : NULL;
+        ps->p[i].idle = !d;
         if (!d) continue;
         kd_bind(d, grad + ps->p[i].offset);
         outs[n_outs++] = d;
