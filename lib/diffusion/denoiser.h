@@ -12,7 +12,8 @@ kd_precond kd_precond_of(double sigma, double sigma_data);
 /// Those of the config's wrapper, with d = 1 but for karras:
 ///   v, vd  c_skip = 1/(s^2+1), c_out = -s/sqrt(s^2+1), c_in = 1/sqrt(s^2+1)
 ///   eps    c_skip = 1, c_out = -s, c_in = 1/sqrt(s^2+1)
-/// c_noise: kd_net_time of s (karras), of 2/pi atan(s) (v); the step of s (eps, vd).
+/// c_noise: kd_net_time of s (karras), of 2/pi atan(s) (v), of the step of s (eps, vd). At step 0, whose logarithm the peer's own
+/// networks cannot take, they are told 1/1000, and of no step below that.
 kd_precond kd_precond_at(const kd_config *c, double sigma);
 /// karras 1; soft-min-snr (s d)^2/(s^2+d^2)^2; snr d^2/(s^2+d^2)
 double kd_loss_weight(kd_weight_type w, double sigma, double sigma_data);

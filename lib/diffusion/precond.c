@@ -9,6 +9,13 @@ kd_precond kd_precond_of(double s, double d)
                          .c_noise = (float)(log(s) / 4) };
 }
 
+/// What the network is told of a level's step. There is no ln 0: k-diffusion's networks are told 1/1000 at the lowest.
+static double told_step(const kd_config *c, double s)
+{
+    const double t = kd_steps_of(c->steps, s, c->quantize);
+    return kd_net_time(c, c->type == KD_MODEL_GUIDED ? t : fmax(t, 1e-3));
+}
+
 kd_precond kd_precond_at(const kd_config *c, double s)
 {
     const double v = s * s + 1, r = sqrt(v);
@@ -23,10 +30,10 @@ kd_precond kd_precond_at(const kd_config *c, double s)
         break;
     case KD_WRAP_EPS:
         p.c_skip = 1, p.c_out = (float)-s;
-        p.c_noise = (float)kd_steps_of(c->steps, s, c->quantize);
+        p.c_noise = (float)told_step(c, s);
         break;
     case KD_WRAP_VD:
-        p.c_noise = (float)kd_steps_of(c->steps, s, c->quantize);
+        p.c_noise = (float)told_step(c, s);
         break;
     }
     return p;

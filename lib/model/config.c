@@ -137,6 +137,8 @@ int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper,
         failed |= json_object_set_new(model, "loss_config", json_string("karras")) ||
                   json_object_set_new(model, "loss_weighting", json_string("karras")) ||
                   json_object_set_new(model, "loss_scales", json_integer(1));
+    for (int i = 0; kd_config_steps_keys[i] && strcmp(wrapper, "eps") && strcmp(wrapper, "vd"); i++)
+        json_object_del(model, kd_config_steps_keys[i]);
     int code = failed ? kd_fail_memory(err, c->path) : 0;
     char *text = code ? NULL : kd_json_python(root, 4);
     if (!code && !text)

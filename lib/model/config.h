@@ -123,7 +123,8 @@ void kd_config_free(kd_config *c);
 /// cifar10): one sentence without a name before it; free() it. NULL if it can be read.
 char *kd_config_dataset_hint(const kd_config *c);
 
-/// The same config with another model.wrapper, and the plain loss where others than karras have no choice of it.
+/// The same config with another model.wrapper, the plain loss where others than karras have no choice of it, and nothing about
+/// steps where there are none.
 /// errors  as kd_config_parse
 int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, kd_err *err);
 

@@ -15,7 +15,7 @@ const char *const kd_guided_keys[] = {
     "num_heads_upsample", "use_scale_shift_norm", "resblock_updown", "use_new_attention_order", "conv_resample",
     "num_channels", "class_cond", "learn_sigma",                                 // the scripts'
     "in_channels", "model_channels", "out_channels", "num_classes", "dims",      // the constructor's
-    "noise_schedule", "diffusion_steps", "beta_start", "beta_end", "max_period",
+    "max_period",
     "use_checkpoint", "use_fp16", "timestep_respacing", "use_kl", "predict_xstart", "rescale_timesteps", "rescale_learned_sigmas",
     NULL };
 
@@ -248,29 +248,6 @@ static int read_others(const kd_config *c, const kd_json *m, kd_err *err)
     return 0;
 }
 
-static int read_schedule(kd_config *c, const kd_json *m, kd_err *err)
-{
-    static const char *const names[] = { "linear", "cosine", "scaled-linear" };          // kd_steps_type
-    const kd_json j = kd_json_at(m, "diffusion_steps"), end = kd_json_at(m, "beta_end"), learned = kd_json_at(m, "learn_sigma");
-    const bool discrete = c->wrapper == KD_WRAP_EPS || c->wrapper == KD_WRAP_VD;
-    double first = 0.00085, last = 0.012;                                                // Stable Diffusion's
-    int64_t n;
-    int type;
-    if (c->learn_sigma && c->wrapper != KD_WRAP_EPS)
-        return kd_json_fail(learned.v ? &learned : m, err, "a learned variance goes with wrapper eps only");
-    KD_TRY(kd_config_choice(m, "noise_schedule", names, COUNT(names), &type, err));
-    KD_TRY(kd_json_int(&j, 2, 1 << 20, &n, err));
-    if (type == KD_STEPS_LINEAR && n <= 20)                  // beta_n = 20/n
-        return kd_json_fail(&j, err, "a linear schedule takes more than 20 steps, got %lld", (long long)n);
-    if (kd_config_has(m, "beta_start"))
-        KD_TRY(kd_config_positive(m, "beta_start", &first, err));
-    if (kd_config_has(m, "beta_end"))
-        KD_TRY(kd_config_positive(m, "beta_end", &last, err));
-    if (!(first < last && last < 1))
-        return kd_json_fail(&end, err, "beta_start must be below beta_end, and that below 1, got %.9g and %.9g", first, last);
-    return discrete ? kd_steps_new(&c->steps, (kd_steps_type)type, n, first, last, err) : 0;
-}
-
 int kd_config_read_guided(kd_config *c, const kd_json *m, kd_err *err)
 {
     kd_guided_config *u = &c->guided;
@@ -285,7 +262,9 @@ int kd_config_read_guided(kd_config *c, const kd_json *m, kd_err *err)
     KD_TRY(kd_config_bool(m, "conv_resample", &u->conv_resample, err));
     KD_TRY(kd_config_rate(m, "dropout", &u->dropout, err));
     KD_TRY(kd_config_positive(m, "max_period", &u->max_period, err));
-    KD_TRY(read_schedule(c, m, err));
+    const kd_json learned = kd_json_at(m, "learn_sigma");
+    if (c->learn_sigma && c->wrapper != KD_WRAP_EPS)
+        return kd_json_fail(learned.v ? &learned : m, err, "a learned variance goes with wrapper eps only");
     return read_others(c, m, err);
 }
 

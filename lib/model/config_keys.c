@@ -15,7 +15,8 @@ static const char *const image_v1_keys[] = {
     "unet_cond_dim", "mapping_cond_dim", "augment_wrapper", "skip_stages", "has_variance", NULL };
 static const char *const common_keys[] = {
     "type", "input_channels", "input_size", "dropout_rate", "augment_prob", "loss_config", "loss_weighting", "loss_scales",
-    "sigma_data", "sigma_min", "sigma_max", "sigma_sample_density", "wrapper", "quantize" };
+    "sigma_data", "sigma_min", "sigma_max", "sigma_sample_density", "wrapper", "quantize",
+    "noise_schedule", "diffusion_steps", "beta_start", "beta_end" };
 static const char *const attn_keys[] = { "type", "d_head", "kernel_size", "window_size" };
 static const char *const density_keys[] = {
     "type", "mean", "std", "loc", "scale", "std_1", "std_2", "scale_1", "scale_2", "min_value", "max_value", "image_d",

@@ -15,23 +15,51 @@ static int read_loss(kd_config *c, const kd_json *m, kd_err *err)
     return kd_config_int(m, "loss_scales", 1, 64, &c->loss_scales, err);
 }
 
+const char *const kd_config_steps_keys[] = { "quantize", "noise_schedule", "diffusion_steps", "beta_start", "beta_end", NULL };
+
+static bool is_discrete(const kd_config *c) { return c->wrapper == KD_WRAP_EPS || c->wrapper == KD_WRAP_VD; }
+
 static int read_wrapper(kd_config *c, const kd_json *m, kd_err *err)
 {
     static const char *const names[] = { "karras", "v", "eps", "vd" };              // kd_wrapper_type
-    const kd_json wrapper = kd_json_at(m, "wrapper"), quantize = kd_json_at(m, "quantize");
+    const kd_json quantize = kd_json_at(m, "quantize");
     int type = KD_WRAP_KARRAS;
     if (kd_config_has(m, "wrapper"))
         KD_TRY(kd_config_choice(m, "wrapper", names, COUNT(names), &type, err));
     if (kd_config_has(m, "quantize"))
         KD_TRY(kd_config_bool(m, "quantize", &c->quantize, err));
     c->wrapper = (kd_wrapper_type)type;
-    const bool discrete = c->wrapper == KD_WRAP_EPS || c->wrapper == KD_WRAP_VD;
-    if (discrete && c->type != KD_MODEL_GUIDED)
-        return kd_json_fail(&wrapper, err, "an %s takes the logarithm of what it is told, which a step 0 has not: expected "
-                            "karras or v", kd_model_type_names[c->type]);
-    if (c->quantize && !discrete)
+    if (c->quantize && !is_discrete(c))
         return kd_json_fail(&quantize, err, "there are no steps to choose from: with wrapper eps or vd only");
     return 0;
+}
+
+/// The steps of a discrete schedule. A guided_diffusion's config names one, whatever its wrapper.
+static int read_schedule(kd_config *c, const kd_json *m, kd_err *err)
+{
+    static const char *const names[] = { "linear", "cosine", "scaled-linear" };          // kd_steps_type
+    const kd_json end = kd_json_at(m, "beta_end"), steps = kd_json_at(m, "diffusion_steps");
+    double first = 0.00085, last = 0.012;                                                // Stable Diffusion's
+    int64_t n = 1000;
+    int type = KD_STEPS_LINEAR;
+    for (int i = 1; kd_config_steps_keys[i]; i++) {          // all but quantize
+        const kd_json j = kd_json_at(m, kd_config_steps_keys[i]);
+        if (!is_discrete(c) && c->type != KD_MODEL_GUIDED && kd_json_given(&j))
+            return kd_json_fail(&j, err, "steps are those of a discrete schedule: with wrapper eps or vd only");
+    }
+    if (kd_config_has(m, "noise_schedule"))
+        KD_TRY(kd_config_choice(m, "noise_schedule", names, COUNT(names), &type, err));
+    if (kd_config_has(m, "diffusion_steps"))
+        KD_TRY(kd_json_int(&steps, 2, 1 << 20, &n, err));
+    if (type == KD_STEPS_LINEAR && n <= 20)                  // beta_n = 20/n
+        return kd_json_fail(&steps, err, "a linear schedule takes more than 20 steps, got %lld", (long long)n);
+    if (kd_config_has(m, "beta_start"))
+        KD_TRY(kd_config_positive(m, "beta_start", &first, err));
+    if (kd_config_has(m, "beta_end"))
+        KD_TRY(kd_config_positive(m, "beta_end", &last, err));
+    if (!(first < last && last < 1))
+        return kd_json_fail(&end, err, "beta_start must be below beta_end, and that below 1, got %.9g and %.9g", first, last);
+    return is_discrete(c) ? kd_steps_new(&c->steps, (kd_steps_type)type, n, first, last, err) : 0;
 }
 
 /// How the loss is made up is the preconditioned denoiser's alone; the other wrappers have a loss each.
@@ -83,6 +111,7 @@ int kd_config_read_model(kd_config *c, const kd_json *top, kd_err *err)
     KD_TRY(kd_config_int(&m, "input_channels", 1, 1024, &c->channels, err));
     KD_TRY(kd_config_ints(&m, "input_size", 2, 1, KD_MAX_SIZE, c->size, err));
     KD_TRY(read_wrapper(c, &m, err));
+    KD_TRY(read_schedule(c, &m, err));
     KD_TRY(read_network(c, &m, err));
     KD_TRY(kd_config_num(&m, "augment_prob", 0, 1, &c->augment_prob, err));
     KD_TRY(kd_config_positive(&m, "sigma_data", &c->sigma_data, err));

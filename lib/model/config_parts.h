@@ -36,6 +36,9 @@ int kd_config_read_guided(kd_config *c, const kd_json *model, kd_err *err);
 int kd_config_check_guided(const kd_config *c, kd_err *err);
 extern const char *const kd_guided_keys[];
 
+/// Keys of model that say something of a discrete schedule's steps: with wrapper eps or vd only.
+extern const char *const kd_config_steps_keys[];                                           // config_model.c
+
 /// "nearest 28 or 32": the multiples of `unit` around v.
 const char *kd_config_multiples(char buf[64], int64_t v, int64_t unit);
 

@@ -119,8 +119,7 @@ static const mistake wrong[] = {
     { "model.type", "\"image_transformer\"",
       "model.type: expected image_transformer_v2, image_transformer_v1, image_v1 or guided_diffusion, got \"image_transformer\"" },
     { "model.wrapper", "\"edm\"", "model.wrapper: expected karras, v, eps or vd, got \"edm\"" },
-    { "model.wrapper", "\"eps\"", "model.wrapper: an image_transformer_v2 takes the logarithm of what it is told, which a step 0 "
-      "has not: expected karras or v" },
+    { "model.diffusion_steps", "100", "model.diffusion_steps: steps are those of a discrete schedule: with wrapper eps or vd only" },
     { "model.quantize", "true", "model.quantize: there are no steps to choose from: with wrapper eps or vd only" },
     { "model.dephts", "[1]", "model.dephts: unknown key (did you mean depths?)" },
     { "model.xyz", "1", "model.xyz: unknown key" },
@@ -250,8 +249,8 @@ static const mistake wrong_unet[] = {
     { "model.channels", NULL, "model.channels: expected a list, got nothing" },
     { "model.channels[1]", "224", "model.channels[1]: 224 channels do not divide into 3 heads: a multiple of 64 does" },
     { "dataset", "{\"num_classes\": 10}", "dataset.num_classes: an image_v1 takes no classes: set it to 0" },
-    { "model.wrapper", "\"vd\"",
-      "model.wrapper: an image_v1 takes the logarithm of what it is told, which a step 0 has not: expected karras or v" },
+    { "model.noise_schedule", "\"cosine\"",
+      "model.noise_schedule: steps are those of a discrete schedule: with wrapper eps or vd only" },
     { "model.sigma_sample_density", "{\"type\": \"steps\"}",
       "model.sigma_sample_density: steps are those of a discrete schedule: with wrapper eps or vd only" },
 };
@@ -264,6 +263,10 @@ static const struct { const char *path, *value; mistake then; } wrong_together[]
       "model.has_variance: the simple loss has no place for a variance: set it to false" } },
     { "model.has_variance", "true", { "model.wrapper", "\"v\"", "model.has_variance: only with wrapper karras" } },
     { "model.loss_config", "\"simple\"", { "model.wrapper", "\"v\"", "model.loss_config: only with wrapper karras" } },
+    { "model.has_variance", "true", { "model.wrapper", "\"eps\"", "model.has_variance: only with wrapper karras" } },
+    { "model.wrapper", "\"vd\"", { "model.diffusion_steps", "1", "model.diffusion_steps: expected an integer 2 to 1048576, got 1" } },
+    { "model.wrapper", "\"eps\"", { "model.noise_schedule", "\"sqrt\"",
+      "model.noise_schedule: expected linear, cosine or scaled-linear, got \"sqrt\"" } },
     { "model.cross_cond_dim", "8", { "model.cross_attn_depths", "[true]",
       "model.cross_attn_depths: expected 3 truth values, one a stage as in channels, got 1" } },
 };

@@ -7,8 +7,12 @@ wrapper() { kd-info --config "$1" | grep '"wrapper"'; }
 kd-init guided.json -o a.safetensors && wrapper a.safetensors
 kd-init --from a.safetensors --wrap vd -o b.safetensors && wrapper b.safetensors
 kd-init "$GOLDEN/unet_skip_stage.config.json" --wrap v -o c.safetensors && wrapper c.safetensors
-kd-init --from c.safetensors --wrap eps; echo $?
+kd-init --from c.safetensors --wrap eps -o d.safetensors && wrapper d.safetensors
+sed 's/"model": {/&"wrapper": "eps", "noise_schedule": "cosine", "quantize": true,/
+     s/"snr"/"karras"/; s/"loss_scales": 2/"loss_scales": 1/' "$GOLDEN/unet_skip_stage.config.json" >eps.json
+kd-init eps.json --wrap vd | kd-info --config - | grep 'wrapper"\|schedule\|quantize'
+kd-init eps.json --wrap v | kd-info --config - | grep 'wrapper"\|schedule\|quantize'     # there are no steps
 kd-init --from a.safetensors --wrap karras; echo $?
 kd-init --from "$GOLDEN/checkpoints/kdiff_train.pth" --wrap karras --to checkpoint; echo $?
 kd-init "$GOLDEN/unet_skip_stage.config.json" --wrap edm; echo $?
-rm guided.json [abc].safetensors
+rm guided.json eps.json [abcd].safetensors
