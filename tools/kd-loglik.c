@@ -72,7 +72,8 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
     KD_TRY(kd_model_load(&r->model, a->model, a->raw, err));
     if (r->model->warning) kd_say("%s", r->model->warning);
     const kd_config *c = r->model->config;
-    if (c->mapping_cond_dim) return kd_fail(err, KD_EUSAGE, "the model needs a mapping_cond: only kd-denoise takes one");
+    const char *condition = kd_config_condition(c);
+    if (condition) return kd_fail(err, KD_EUSAGE, "the model needs a %s: only kd-denoise takes one", condition);
     if (isnan(a->o.sigma_min)) a->o.sigma_min = c->sigma_min;
     if (isnan(a->o.sigma_max)) a->o.sigma_max = c->sigma_max;
     a->o.tick = tick, a->o.arg = r;

@@ -35,9 +35,8 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
 {
     const bool noisy = d->sampler->noise == KD_NOISE_STEP && o->o.s_churn > 0, free_steps = !kd_sampler_calls(d->sampler, 2);
     const kd_config *c = config_of(d);
-    KD_TRY(refuse(c->mapping_cond_dim, "the model needs a mapping_cond: only kd-denoise takes one", err));
-    KD_TRY(refuse(c->unet_cond_dim, "the model needs a unet_cond: only kd-denoise takes one", err));
-    KD_TRY(refuse(c->cross_cond_dim, "the model needs a cross_cond: only kd-denoise takes one", err));
+    const char *condition = kd_config_condition(c);
+    if (condition) return kd_fail(err, KD_EUSAGE, "the model needs a %s: only kd-denoise takes one", condition);
     KD_TRY(refuse(c->classes && !c->no_class && o->classes && !strcmp(o->classes, "none"),
                   "--class none: the model was trained with classes only", err));
     KD_TRY(refuse(o->guidance.scale != 1 && c->classes && !c->no_class && !d->guide.weak,
@@ -67,7 +66,7 @@ static int check_weak(const kd_drawing *d, kd_err *err)
     if (!d->guide.weak) return 0;
     const kd_config *a = config_of(d), *b = kd_denoiser_model(d->guide.weak)->config;
     if (a->size[0] == b->size[0] && a->size[1] == b->size[1] && a->channels == b->channels && a->classes == b->classes &&
-        !b->mapping_cond_dim && !b->unet_cond_dim && !b->cross_cond_dim)
+        !kd_config_condition(b))
         return 0;
     return kd_fail(err, KD_EUSAGE, "--guide: %s is of %lldx%lldx%lld images and %lld classes, the model of %lldx%lldx%lld and %lld",
                    b->path,

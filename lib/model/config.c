@@ -126,6 +126,11 @@ void kd_config_free(kd_config *c)
     kd_free(c);
 }
 
+const char *kd_config_condition(const kd_config *c)
+{
+    return c->mapping_cond_dim ? "mapping_cond" : c->unet_cond_dim ? "unet_cond" : c->cross_cond_dim ? "cross_cond" : NULL;
+}
+
 int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, kd_err *err)
 {
     json_t *root;

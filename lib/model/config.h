@@ -123,6 +123,10 @@ void kd_config_free(kd_config *c);
 /// cifar10): one sentence without a name before it; free() it. NULL if it can be read.
 char *kd_config_dataset_hint(const kd_config *c);
 
+/// A condition that the network needs and no stream of images carries: mapping_cond, unet_cond or cross_cond; NULL if none.
+/// k-diffusion's scripts have no data for these either.
+const char *kd_config_condition(const kd_config *c);
+
 /// The same config with another model.wrapper, the plain loss where others than karras have no choice of it, and nothing about
 /// steps where there are none.
 /// errors  as kd_config_parse

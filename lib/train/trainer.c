@@ -82,10 +82,9 @@ static int check_options(const kd_trainer *t, const kd_model *init, kd_err *err)
     const kd_config *c = t->c;
     if (!c->has_density)
         return kd_fail(err, KD_EUSAGE, "%s: model.sigma_sample_density: training needs one", c->path);
-    const char *condition = c->mapping_cond_dim ? "mapping_cond_dim" : c->unet_cond_dim ? "unet_cond_dim"
-                          : c->cross_cond_dim ? "cross_cond_dim" : NULL;
+    const char *condition = kd_config_condition(c);
     if (condition)
-        return kd_fail(err, KD_EUSAGE, "%s: model.%s: images carry no such condition to train on", c->path, condition);
+        return kd_fail(err, KD_EUSAGE, "%s: model.%s_dim: images carry no such condition to train on", c->path, condition);
     if (!init) return 0;
     char *difference = kd_config_model_difference(c, init->config);
     if (!difference) return 0;

@@ -35,5 +35,14 @@ echo hello | t -q -c c.json --steps 1 -
 # What a config cannot train.
 config mapping.json '"sigma_data": 0.55' '"sigma_data": 0.55, "mapping_cond_dim": 4'
 t -q -c mapping.json --steps 1 d.st
+cat >unet.json <<'J'
+{ "model": { "type": "image_v1", "input_channels": 1, "input_size": [14, 14], "mapping_out": 16, "depths": [1], "channels": [32],
+             "self_attn_depths": [false], "CONDITION_dim": 4, "sigma_min": 0.02, "sigma_max": 80,
+             "cross_attn_depths": [true], "sigma_sample_density": {"type": "cosine-interpolated"} } }
+J
+for condition in mapping_cond unet_cond cross_cond; do
+    sed "s/CONDITION/$condition/" unet.json >unet_c.json
+    t -q -c unet_c.json --steps 1 d.st
+done
 ls *model* 2>/dev/null
 exit 0
