@@ -144,7 +144,6 @@ typedef struct pace {
     double t, h, inverse[3];           // the errors' inverses: of this step and the last two accepted
     double next, up;                   // the present step's end, and its noise
     double sum; int64_t count;         // of squared errors
-    int64_t accepted;
     bool accept;
 } pace;
 
@@ -179,6 +178,7 @@ static double squared_error(const float *low, const float *high, const float *be
 typedef struct adaptive {
     solver s;
     pace *pace;
+    int64_t *taken;                    // [n], steps accepted
     float *low, *high, *before, *z;    // before: low of the last accepted step, [n,size]
     double end;
     int order;
@@ -219,8 +219,9 @@ static int end_round(adaptive *a, kd_err *err)
         memcpy(a->before + i * size, a->low + j * size, (size_t)size * sizeof *a->low);
         memcpy(r->x + i * size, a->high + j * size, (size_t)size * sizeof *a->high);
         const double factor = p->up * r->o->s_noise;
+        const int64_t request = a->taken[i]++;
         if (factor == 0) continue;
-        KD_TRY(r->noise->draw(r->noise->arg, p->accepted, sigma(p->t), sigma(p->next), i, 1, size, a->z, err));
+        KD_TRY(r->noise->draw(r->noise->arg, request, sigma(p->t), sigma(p->next), i, 1, size, a->z, err));
         for (int64_t k = 0; k < size; k++) r->x[i * size + k] = (float)(r->x[i * size + k] + factor * a->z[k]);
     }
     return 0;
@@ -245,7 +246,7 @@ static int round_of(adaptive *a, kd_err *err)
     KD_TRY(end_round(a, err));
     for (int64_t j = 0; j < (r->o->batch_norm ? 1 : s->m); j++) {
         pace *p = pace_of(a, r->image[j]);
-        if (p->accept) p->t = p->next, p->accepted++;
+        if (p->accept) p->t = p->next;
     }
     return 0;
 }
@@ -255,7 +256,8 @@ int kd_dpm_adaptive(kd_sampler_run *r, kd_err *err)
     adaptive a = { .order = r->o->order ? (int)r->o->order : 3, .end = -log(kd_run_lowest(r->sigmas, r->steps)) };
     double *times = kd_alloc((size_t)(2 * r->n) * sizeof *times + 1);
     a.pace = kd_alloc((size_t)(r->n + 1) * sizeof *a.pace);
-    int code = times && a.pace ? solver_new(&a.s, r, times, err) : kd_fail_memory(err, "the sampler's vectors");
+    r->taken = a.taken = kd_alloc((size_t)r->n * sizeof *a.taken + 1);
+    int code = times && a.pace && a.taken ? solver_new(&a.s, r, times, err) : kd_fail_memory(err, "the sampler's vectors");
     float **vectors[] = { &a.low, &a.high, &a.before, &a.z };
     for (int i = 0; i < 4 && !code; i++) code = kd_run_buffer(r, vectors[i], err);
     if (code) goto done;
@@ -267,5 +269,6 @@ int kd_dpm_adaptive(kd_sampler_run *r, kd_err *err)
 done:
     kd_free(times);
     kd_free(a.pace);
+    kd_free(a.taken);
     return code;
 }

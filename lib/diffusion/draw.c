@@ -102,16 +102,6 @@ static int bank(void *arg, int64_t request, double from, double to, int64_t firs
 
 // A batch ----------------------------------------------------------------------------------------------------------
 
-// Keeps a step's denoised images: [n,steps,size].
-static int keep_step(void *arg, int64_t step, const float *x, const float *denoised, kd_err *err)
-{
-    kd_drawing *d = arg;
-    (void)x, (void)err;
-    for (int64_t j = 0; j < d->n; j++)
-        memcpy(d->path + (j * d->shown + step) * d->size, denoised + j * d->size, (size_t)d->size * sizeof *d->path);
-    return 0;
-}
-
 static int call(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
     kd_drawing *d = arg;
@@ -122,20 +112,11 @@ static int sample(kd_drawing *d, kd_err *err)
 {
     const kd_draw_opts *o = d->o;
     const kd_sampling s = { .sampler = d->sampler, .o = &o->o, .sigmas = d->sigmas, .steps = d->steps, .call = call,
-                            .watch = o->trajectory ? keep_step : NULL, .arg = d };
+                            .watch = o->trajectory ? kd_path_keep : NULL, .arg = d };
     const kd_noise noise = { bank, d };
+    kd_path_begin(d);
     if (d->bank) return kd_sample_with(&s, d->n, d->size, &noise, d->x, d->calls, err);
     return kd_sample(&s, d->n, d->size, d->draw, d->x, d->calls, err);
-}
-
-// Per-image values of the batch, each as often as there are steps of it.
-static void repeat(kd_drawing *d)
-{
-    for (int64_t j = d->n - 1; j >= 0; j--)
-        for (int64_t s = d->shown - 1; s >= 0; s--) {
-            const int64_t at = j * d->shown + s;
-            d->seed[at] = d->seed[j], d->index[at] = d->index[j], d->label[at] = d->label[j], d->calls[at] = d->calls[j];
-        }
 }
 
 int kd_drawing_next(kd_drawing *d, kd_images *images, kd_err *err)
@@ -143,19 +124,18 @@ int kd_drawing_next(kd_drawing *d, kd_images *images, kd_err *err)
     const kd_draw_opts *o = d->o;
     int64_t n = d->count < 0 || d->count - d->done > o->batch ? o->batch : d->count - d->done;
     *images = (kd_images){ 0 };
+    if (o->trajectory && d->path_at < d->n) return kd_path_next(d, images, err);
     set_who(d, n);
     if (d->from && n) KD_TRY(take_pictures(d, &n, err));
     d->n = n;
     if (n == 0) return 0;
     for (int64_t j = 0; j < n; j++) start(d, j);
     KD_TRY(sample(d, err));
-    if (o->trajectory) repeat(d);
-    const int64_t shown = o->trajectory ? n * d->shown : n;
-    float *result = o->trajectory ? d->path : d->x;
-    if (d->info.dtype == KD_U8) kd_images_quantize(d->pixels, result, shown * d->size, o->trunc);
-    *images = (kd_images){ .n = shown, .image = d->info.dtype == KD_U8 ? (void *)d->pixels : result,
-                           .label = d->info.has_label ? d->label : NULL, .index = d->index, .seed = d->seed, .calls = d->calls };
     d->done += n;
+    if (o->trajectory) return kd_path_next(d, images, err);
+    if (d->info.dtype == KD_U8) kd_images_quantize(d->pixels, d->x, n * d->size, o->trunc);
+    *images = (kd_images){ .n = n, .image = d->info.dtype == KD_U8 ? (void *)d->pixels : d->x,
+                           .label = d->info.has_label ? d->label : NULL, .index = d->index, .seed = d->seed, .calls = d->calls };
     return 0;
 }
 
@@ -167,8 +147,9 @@ void kd_drawing_free(kd_drawing *d)
     kd_classes_free(&d->classes);
     kd_guide_free(&d->guide);
     kd_frame_free(d->info.meta);
+    kd_path_free(d);
     free(d->seeds);
-    void *blocks[] = { d->sigmas, d->init, d->bank, d->x, d->other, d->known, d->mask, d->path, d->pixels, d->draw, d->label, d->index,
+    void *blocks[] = { d->sigmas, d->init, d->bank, d->x, d->other, d->known, d->mask, d->pixels, d->draw, d->label, d->index,
                        d->calls, d->seed };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
     kd_free(d);

@@ -33,7 +33,7 @@ static int check_schedule(const kd_drawing *d, const kd_draw_opts *o, kd_err *er
 
 static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
 {
-    const bool noisy = d->sampler->noise == KD_NOISE_STEP && o->o.s_churn > 0, free_steps = !kd_sampler_calls(d->sampler, 2);
+    const bool noisy = d->sampler->noise == KD_NOISE_STEP && o->o.s_churn > 0;
     const kd_config *c = config_of(d);
     const char *condition = kd_config_condition(c);
     if (condition) return kd_fail(err, KD_EUSAGE, "the model needs a %s: only kd-denoise takes one", condition);
@@ -53,7 +53,6 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
     KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy),
                   "--invert: only with dpmpp_2m, euler, heun, dpm_2, ddim or lms, without churn", err));
     KD_TRY(refuse(o->invert && o->noise, "--invert draws no noise", err));
-    KD_TRY(refuse(o->trajectory && free_steps, "--trajectory: not with dpm_adaptive, whose images have steps of their own", err));
     KD_TRY(refuse(o->guidance.scale != 1 && !c->classes && !d->guide.weak,
                   "--cfg: the model has no classes to be guided by; --guide takes a weaker model", err));
     KD_TRY(refuse(o->guidance.scale == 1 && d->guide.weak, "--guide: --cfg says how much (2, for instance)", err));
@@ -264,16 +263,14 @@ static int make_room(kd_drawing *d, kd_err *err)
     const kd_draw_opts *o = d->o;
     const int64_t n = d->count >= 0 && d->count < o->batch ? d->count : o->batch;
     bool failed = false;
-    // dpm_fast's steps have up to three calls
-    d->shown = !o->trajectory ? 1 : kd_sampler_ends_above_zero(d->sampler) ? d->steps / 3 + 1 : d->steps;
-    const int64_t rows = n * d->shown, size = d->size;
+    const int64_t size = d->size;
     d->x = room(n * size, sizeof *d->x, &failed), d->other = room(size, sizeof *d->x, &failed);
     if (d->from) d->known = room(n * size, sizeof *d->x, &failed);
     if (d->mask_from) d->mask = room(n * size, sizeof *d->x, &failed);
-    if (o->trajectory) d->path = room(rows * size, sizeof *d->x, &failed);
-    d->pixels = room(rows * size, 1, &failed), d->draw = room(n, sizeof *d->draw, &failed);
-    d->label = room(rows, sizeof *d->label, &failed), d->index = room(rows, sizeof *d->index, &failed);
-    d->calls = room(rows, sizeof *d->calls, &failed), d->seed = room(rows, sizeof *d->seed, &failed);
+    if (o->trajectory) d->path = room(n, sizeof *d->path, &failed), d->paths = n;
+    d->pixels = room(n * size, 1, &failed), d->draw = room(n, sizeof *d->draw, &failed);
+    d->label = room(n, sizeof *d->label, &failed), d->index = room(n, sizeof *d->index, &failed);
+    d->calls = room(n, sizeof *d->calls, &failed), d->seed = room(n, sizeof *d->seed, &failed);
     return failed ? kd_fail_memory(err, "a batch of images") : 0;
 }
 

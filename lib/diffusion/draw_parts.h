@@ -5,6 +5,9 @@
 #include "diffusion/pictures.h"
 #include "diffusion/who.h"
 
+/// The denoised images of all steps of an image: [n,size]; room for more.
+typedef struct kd_path { float *image; int64_t n, room; } kd_path;
+
 struct kd_drawing {
     const kd_draw_opts *o;
     const kd_sampler *sampler;
@@ -24,11 +27,23 @@ struct kd_drawing {
     float *init, *bank;                // [n,size], [requests,bank_n,size]; NULL
     int64_t requests, bank_n;
     kd_pictures *from, *mask_from;
-    // a batch: [batch,size] and [batch]; with a trajectory per-image values and pixels are [batch,shown]
-    int64_t n, shown;                  // shown: steps of the trajectory
-    float *x, *other, *known, *mask, *path;                // other [size]; path [batch,shown,size]
+    // a batch: [batch,size] and [batch]
+    int64_t n;
+    float *x, *other, *known, *mask;                       // other [size]
     uint8_t *pixels;
     kd_draw *draw;
     int64_t *label, *index, *calls; uint64_t *seed;
+    // trajectories: [paths], for a batch; of them the next to hand out; its rows
+    kd_path *path;
+    int64_t paths, path_at, row_room;
+    uint8_t *row_pixels; int64_t *row_label, *row_index, *row_calls; uint64_t *row_seed;
 };
+
+/// Forgets the last batch's trajectories.
+void kd_path_begin(kd_drawing *d);
+/// A kd_step_call; arg is the drawing.
+int kd_path_keep(void *arg, int64_t image, int64_t step, const float *denoised, kd_err *err);
+/// Hands out the next image's trajectory, its values repeated for each step.
+int kd_path_next(kd_drawing *d, kd_images *images, kd_err *err);
+void kd_path_free(kd_drawing *d);
 #endif

@@ -12,7 +12,9 @@ typedef struct kd_sampler_run {
     const float *sigmas; int64_t steps, n, size;
     float *x;                          // [n,size], the caller's: start and result
     const kd_noise *noise;
-    int64_t step, watched;             // the present step; the first one whose images were not shown yet
+    int64_t step;                      // the present one
+    const int64_t *taken;              // [n], where images have steps of their own: how many each has taken; else NULL
+    int64_t *shown;                    // [n], steps that were told of
     int64_t *calls;                    // [n], of each image so far
     int64_t *image; float *sigma;      // [n], of the present call
     float *buffer[KD_RUN_BUFFERS]; int buffers;

@@ -133,6 +133,17 @@ static int fail_not_finite(const kd_sampler_run *r, double s, kd_err *err)
     return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", s, step);
 }
 
+static int show(kd_sampler_run *r, int64_t m, const float *D, kd_err *err)
+{
+    for (int64_t j = 0; r->s->watch && j < m; j++) {
+        const int64_t image = r->image[j], step = r->taken ? r->taken[image] : r->step;
+        if (step < r->shown[image]) continue;
+        r->shown[image] = step + 1;
+        KD_TRY(r->s->watch(r->s->arg, image, step, D + j * r->size, err));
+    }
+    return 0;
+}
+
 int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, kd_err *err)
 {
     KD_TRY(r->s->call(r->s->arg, m, r->image, r->sigma, x, D, err));
@@ -140,9 +151,7 @@ int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, 
         r->calls[r->image[i]]++;
         if (!is_finite(D + i * r->size, r->size)) return fail_not_finite(r, r->sigma[i], err);
     }
-    if (!r->s->watch || r->step < r->watched) return 0;
-    r->watched = r->step + 1;
-    return r->s->watch(r->s->arg, r->step, x, D, err);
+    return show(r, m, D, err);
 }
 
 int kd_run_denoise(kd_sampler_run *r, float *D, const float *x, double s, kd_err *err)
@@ -224,16 +233,16 @@ int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise
     o.eta = eta_of(s->sampler, &o);
     KD_TRY(check_options(s->sampler, &o, err));
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
-    assert(!s->watch || s->sampler->run != kd_dpm_adaptive);
     const size_t rows = (size_t)n + 1;
     kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
                          .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),
-                         .sigma = kd_alloc(rows * sizeof *r.sigma) };
-    const int code = !r.calls || !r.image || !r.sigma ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
+                         .sigma = kd_alloc(rows * sizeof *r.sigma), .shown = kd_alloc(rows * sizeof *r.shown) };
+    const int code = !r.calls || !r.image || !r.sigma || !r.shown ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
     if (calls && r.calls) memcpy(calls, r.calls, (size_t)n * sizeof *calls);
     for (int i = 0; i < r.buffers; i++) kd_free(r.buffer[i]);
     kd_free(r.calls);
     kd_free(r.image);
     kd_free(r.sigma);
+    kd_free(r.shown);
     return code;
 }

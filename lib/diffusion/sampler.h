@@ -50,8 +50,8 @@ char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *bu
 /// One call for n images. image [n]: their places 0, 1, ... in the run, rising (not all of them: with dpm_adaptive some are
 /// ready before others); sigma [n]: their noise levels. x, out: [n, size].
 typedef int (*kd_denoise_call)(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err);
-/// Told the first denoised images [n,size] of each step, at the run's point x.
-typedef int (*kd_step_call)(void *arg, int64_t step, const float *x, const float *denoised, kd_err *err);
+/// Told the first denoised image [size] of each step that an image takes, steps in order; image: its place in the run.
+typedef int (*kd_step_call)(void *arg, int64_t image, int64_t step, const float *denoised, kd_err *err);
 
 /// What a run does.
 typedef struct kd_sampling {
@@ -60,7 +60,7 @@ typedef struct kd_sampling {
     const float *sigmas;               // [steps+1], falling, all but the last above 0; the last is 0, or where to stop
     int64_t steps;                     // dpm_fast: its calls, from sigmas[0] to the lowest level above 0; dpm_adaptive: no matter
     kd_denoise_call call;
-    kd_step_call watch;                // NULL, or told; not by dpm_adaptive, whose images have steps of their own
+    kd_step_call watch;                // NULL, or told
     void *arg;                         // of both
 } kd_sampling;
 

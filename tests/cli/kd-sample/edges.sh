@@ -21,7 +21,7 @@ for sampler in $(kd-sample --list | cut -d ' ' -f 1); do
     sample 3 -n 0 "$plain" && header out.st | grep -ao '"shape":\[0,16,16,3\]'
     sample 20 constant.st
     tensor out.st image | floats | awk '{ d = $1 - 0.7; d = d < 0 ? -d : d; if (!(d <= worst)) worst = d }
-        END { print NR (worst <= 1e-6 ? " within 1e-6" : worst <= 0.05 ? " at sigma_min" : " off by " worst) }'
+        END { print NR, (worst <= 1e-6 ? "within 1e-6" : worst <= 0.05 ? "at sigma_min" : "off by " worst) }'
     rm out.st
     sample 4 nan.st
     echo "exit $?" out*

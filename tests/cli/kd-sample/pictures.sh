@@ -46,3 +46,13 @@ sample -n 3 --steps 4 -o s.st
 image() { data "$1" | tail -c +$((1 + 784 * $2)) | head -c 784; }
 for k in 0 1 2; do cmp <(image t.st $((4 * k + 3))) <(image s.st $k) && echo "$k ends"; done
 sample -n 3 --steps 7 --sampler dpm_fast --trajectory -o t.st; shape t.st
+
+# Images of dpm_adaptive have steps of their own, however they are batched; each belongs to the image that its index says.
+. "$ROOT/tests/cli/kd-sample/toy.bash"
+adaptive() { sample --sampler dpm_adaptive --order 2 --trajectory "$@"; }
+adaptive -n 3 -b 3 -o t.st
+adaptive -n 3 -b 2 -o u.st && cmp t.st u.st && echo "batches do not matter"
+tensor t.st index | od -An -v -w8 -td8 | uniq -c | awk '{ print "image", $2, ($1 > 9 ? "steps" : "few steps"); if (n[$1]++ == 0) kinds++ }
+    END { print (kinds > 1 ? "of different number" : "all the same") }'
+adaptive -n 1 --first 2 -o one.st
+tensor one.st image | cmp - <(tensor t.st image | tail -c "$(tensor one.st image | wc -c)") && echo "alone too"

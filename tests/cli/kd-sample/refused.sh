@@ -19,7 +19,6 @@ try --from p.st --invert --sampler dpmpp_sde
 try --from p.st --invert --sampler heun --s-churn 2
 try --from p.st --invert --steps 1
 try --from "$golden" --sigma 3
-try --sampler dpm_adaptive --trajectory
 try --sampler dpm_adaptive --order 4
 try --sampler dpm_adaptive --rtol 0 --atol 0 --max-calls 30
 try --cfg-interval 3
