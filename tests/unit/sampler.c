@@ -16,7 +16,14 @@
 // Denoisers of golden README section 5 ------------------------------------------------------------------------------
 
 enum { PIXELS = 3 * 4 * 4, IMAGES = 2 };
-typedef struct denoiser { const double *mu; bool mix; int64_t calls; } denoiser;      // mu: gauss's mean a pixel
+typedef struct denoiser {
+    const double *mu;                  // gauss's mean a pixel
+    bool mix;
+    int64_t calls;
+    float at[IMAGES * PIXELS];         // where it was asked last, if for all images
+    const double *path; int64_t steps; // NULL, or where it must be asked first in each step, [steps,IMAGES,PIXELS]
+    double worst;
+} denoiser;
 
 static double gauss(const double mu, double x, double s) { return (mu * s * s + x * 0.25) / (s * s + 0.25); }
 
@@ -36,6 +43,7 @@ static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigm
     (void)image, (void)err;
     denoiser *d = arg;
     d->calls++;
+    if (n == IMAGES) memcpy(d->at, x, sizeof d->at);
     for (int64_t i = 0; i < n * PIXELS; i++) {
         const double s = sigma[i / PIXELS];
         out[i] = (float)(d->mix ? mix(x[i], s) : gauss(d->mu[i % PIXELS], x[i], s));
@@ -43,17 +51,46 @@ static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigm
     return 0;
 }
 
+// A step begins: the run is where the peer's is.
+static int watch(void *arg, int64_t image, int64_t step, const float *denoised, kd_err *err)
+{
+    denoiser *d = arg;
+    (void)denoised, (void)err;
+    if (!d->path || image > 0) return 0;
+    assert_true(step < d->steps);
+    d->worst = fmax(d->worst, golden_error(d->at, d->path + step * IMAGES * PIXELS, IMAGES * PIXELS));
+    return 0;
+}
+
+// The golden noise, and the levels between which the peer asks for it (NULL: not recorded).
+typedef struct source { float *noise; double *levels; int64_t n; double within; } source;
+
+static source source_of(const kd_frame *f, const char *run)
+{
+    char key[80];
+    snprintf(key, sizeof key, "%s.noise_args", run);
+    // Of dpm_adaptive the levels depend on the rounding of its errors.
+    source s = { .noise = golden_f32(f, "noise_bank", NULL), .within = strstr(run, "adaptive") ? 1e-2 : 1e-6 };
+    if (kd_frame_get(f, key)) s.levels = golden_f64(f, key, &s.n);
+    return s;
+}
+
 static int bank(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
 {
-    (void)from, (void)to, (void)err;
-    memcpy(z, (const float *)arg + (request * IMAGES + first) * size, (size_t)(n * size) * sizeof *z);
+    const source *s = arg;
+    (void)err;
+    if (s->levels) {
+        assert_true(request < s->n / 2);
+        assert_true(fabs(from / s->levels[2 * request] - 1) < s->within && fabs(to / s->levels[2 * request + 1] - 1) < s->within);
+    }
+    memcpy(z, s->noise + (request * IMAGES + first) * size, (size_t)(n * size) * sizeof *z);
     return 0;
 }
 
 // Golden runs ------------------------------------------------------------------------------------------------------
 
-// name: "gauss.k10_80.euler.churn": denoiser, schedule, run
-static void golden_run(const kd_frame *f, const char *name, json_t *run, const kd_sampler *s)
+// name: "gauss.k10_80.euler.churn": denoiser, schedule, run. Adds 1 to *paths if its way is known too.
+static void golden_run(const kd_frame *f, const char *name, json_t *run, const kd_sampler *s, int *paths)
 {
     char who[8], schedule[8], key[32];
     int at = 0;
@@ -62,12 +99,16 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     snprintf(key, sizeof key, "sigmas.%s", schedule);
     float *sigmas = golden_f32(f, key, &levels);
     snprintf(key, sizeof key, "x.%s", schedule);
-    float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
-    double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
-    denoiser d = { .mu = mu, .mix = !strcmp(who, "mix") };
+    float *x = golden_f32(f, key, NULL);
+    double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL), *path = NULL;
+    denoiser d = { .mu = mu, .mix = !strcmp(who, "mix"), .steps = levels - 1 };
+    char traj[80];
+    snprintf(traj, sizeof traj, "%s.traj", name);
+    if (kd_frame_get(f, traj)) d.path = path = golden_f64(f, traj, NULL);
     const kd_sampler_opts o = golden_sampler_opts(json_object_get(run, "kwargs"));
-    const kd_noise from = { bank, noise };
-    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .arg = &d };
+    source golden = source_of(f, name);
+    const kd_noise from = { bank, &golden };
+    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .watch = watch, .arg = &d };
     kd_err err = { 0 };
     assert_int_equal(kd_sample_with(&g, IMAGES, PIXELS, &from, x, calls, &err), 0);
     assert_int_equal(calls[0], json_integer_value(json_object_get(run, "model_calls")));
@@ -76,7 +117,9 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     assert_int_equal(calls[0], d.calls);
     const double error = golden_error(x, want, IMAGES * PIXELS), allowed = fmax(1e-5, 3 * golden_tolerance("samplers", name + at));
     if (!(error <= allowed)) fail_msg("%s: error %.2g, allowed %.2g", name, error, allowed);
-    free(sigmas), free(x), free(noise), free(mu), free(want);
+    if (!(d.worst <= allowed)) fail_msg("%s: error %.2g on the way, allowed %.2g", name, d.worst, allowed);
+    *paths += path != NULL;
+    free(sigmas), free(x), free(golden.noise), free(golden.levels), free(mu), free(want), free(path);
 }
 
 static void test_golden(void **state)
@@ -85,15 +128,16 @@ static void test_golden(void **state)
     kd_frame *f = golden_load("samplers");
     json_t *runs = golden_json(f, "runs"), *run;
     const char *name;
-    int done = 0;
+    int done = 0, paths = 0;
     json_object_foreach(runs, name, run) {
         const char *function = json_string_value(json_object_get(run, "function")) + strlen("sample_");
         const kd_sampler *s = kd_sampler_find(function);
         assert_non_null(s);
-        golden_run(f, name, run, s);
+        golden_run(f, name, run, s, &paths);
         done++;
     }
     assert_int_equal(done, 8 * 36);                    // 2 denoisers, 4 schedules
+    assert_int_equal(paths, 36);                       // of one denoiser and schedule
     json_decref(runs);
     kd_frame_free(f);
 }
@@ -110,13 +154,14 @@ static void dpm_run(const kd_frame *f, const char *name, json_t *run)
     int64_t calls[IMAGES];
     for (int64_t i = 0; i <= steps; i++) sigmas[i] = (float)(i < steps ? smax : smin);
     snprintf(key, sizeof key, "x.%.1f", smax);
-    float *x = golden_f32(f, key, NULL), *noise = golden_f32(f, "noise_bank", NULL);
+    float *x = golden_f32(f, key, NULL);
     double *mu = golden_f64(f, "mu", NULL), *want = golden_f64(f, name, NULL);
+    source golden = source_of(f, name);
     denoiser d = { .mu = mu, .mix = !strncmp(name, "mix", 3) };
     kd_sampler_opts o = golden_sampler_opts(kwargs);
     if (!json_object_get(kwargs, "eta")) o.eta = 0;
     o.batch_norm = true;
-    const kd_noise from = { bank, noise };
+    const kd_noise from = { bank, &golden };
     const kd_sampling g = { .sampler = kd_sampler_find(adaptive ? "dpm_adaptive" : "dpm_fast"), .o = &o, .sigmas = sigmas, .steps = steps,
                             .call = denoise, .arg = &d };
     kd_err err = { 0 };
@@ -126,7 +171,7 @@ static void dpm_run(const kd_frame *f, const char *name, json_t *run)
     if (!(error <= allowed)) fail_msg("%s: error %.2g, allowed %.2g", name, error, allowed);
     assert_int_equal(calls[0], json_integer_value(json_object_get(run, "model_calls")));
     assert_int_equal(calls[1], calls[0]);
-    free(x), free(noise), free(mu), free(want);
+    free(x), free(golden.noise), free(golden.levels), free(mu), free(want);
 }
 
 static void test_golden_dpm(void **state)
