@@ -22,6 +22,14 @@ typedef struct flow {
     int64_t *class_cond;
 } flow;
 
+static int check_finite(const flow *f, int64_t m, kd_err *err)
+{
+    for (int64_t e = 0; e < m * f->size; e++)
+        if (!isfinite(f->D[e]) || !isfinite(f->vjp[e]))
+            return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g", (double)f->sigma[e / f->size]);
+    return 0;
+}
+
 static int slope(void *arg, int64_t m, const int64_t *image, const double *t, const double *y, double *dy, kd_err *err)
 {
     const flow *f = arg;
@@ -37,6 +45,7 @@ static int slope(void *arg, int64_t m, const int64_t *image, const double *t, co
         for (int64_t j = 0; j < m; j++)
             memcpy(f->v + j * size, f->probes + (image[j] * f->o->probes + k) * size, (size_t)size * sizeof *f->v);
         KD_TRY(kd_denoise_vjp(f->d, m, f->x, f->sigma, &cond, f->v, f->D, f->vjp, err));
+        KD_TRY(check_finite(f, m, err));
         for (int64_t j = 0; j < m; j++) {
             double sum = 0;
             for (int64_t e = j * size; e < (j + 1) * size; e++) sum += (double)f->v[e] * ((double)f->v[e] - f->vjp[e]);

@@ -19,7 +19,8 @@ kd_loglik_opts kd_loglik_defaults(void);       // 0.01, 80, 1e-4, 1e-4, each ima
 /// v           [n,probes,size]: independent, of mean 0 and variance 1; +-1 has the least variance
 /// nats        [n,probes], written
 /// calls       NULL or [n]: evaluations of each image, each `probes` calls of the denoiser with its gradient
-/// errors      KD_EUSAGE for levels or tolerances out of range; KD_EFAIL from the model or if max_calls do not suffice
+/// errors      KD_EUSAGE for levels or tolerances out of range; KD_EFAIL from the model, "denoiser gave NaN or infinity at sigma
+///             0.01", or if max_calls do not suffice
 /// peer        k_diffusion/sampling.py log_likelihood; agrees within the tolerance
 int kd_loglik(kd_denoiser *d, const kd_loglik_opts *o, int64_t n, const float *x, const int64_t *class_cond, const float *v, double *nats,
               int64_t *calls, kd_err *err);

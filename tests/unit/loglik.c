@@ -170,6 +170,115 @@ static void test_network(void **state)
     kd_frame_free(f);
 }
 
+// Three Gaussians over the image, whose density is known: the mean over many probes is it within their standard error, which is
+// the spread of means over fewer of them.
+static void test_probes(void **state)
+{
+    (void)state;
+    enum { K = 3, SIZE = 6, PROBES = 400, GROUP = 20 };
+    float weight[K] = { 1, 2, 3 }, std[K] = { 0.3F, 0.5F, 0.4F }, mean[K * SIZE], x[SIZE], v[PROBES * SIZE];
+    for (int i = 0; i < K * SIZE; i++) mean[i] = 0.7F * (float)sin(1 + 2.3 * i);
+    for (int i = 0; i < SIZE; i++) x[i] = (mean[i] + mean[SIZE + i]) / 2 + 0.2F * (float)cos(i);
+    kd_frame *f = kd_frame_new();
+    kd_model *m;
+    kd_backend *be;
+    kd_denoiser *d;
+    kd_err err = { 0 };
+    must(kd_frame_add(f, "weight", KD_F32, KD_SHAPE(K), weight, NULL, &err), &err);
+    must(kd_frame_add(f, "std", KD_F32, KD_SHAPE(K), std, NULL, &err), &err);
+    must(kd_frame_add(f, "mean", KD_F32, KD_SHAPE(K, 1, 2, 3), mean, NULL, &err), &err);
+    must(kd_toy_new(&m, f, "mixture", NULL, &err), &err);
+    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_denoiser_new(&d, m, be, &err), &err);
+
+    kd_loglik_opts o = kd_loglik_defaults();
+    o.rtol = o.atol = 1e-6, o.probes = PROBES;
+    double density = 0, nats[PROBES], average = 0, square = 0, spread = 0;
+    for (int k = 0; k < K; k++) {
+        const double var = (double)std[k] * std[k] + o.sigma_min * o.sigma_min;
+        double q = 0;
+        for (int i = 0; i < SIZE; i++) q += pow((double)x[i] - mean[k * SIZE + i], 2);
+        density += weight[k] / 6 * exp(-q / (2 * var)) * pow(2 * M_PI * var, -SIZE / 2.);
+    }
+    kd_loglik_probes(v, PROBES, SIZE, 3, 4);
+    must(kd_loglik(d, &o, 1, x, NULL, v, nats, NULL, &err), &err);
+    for (int p = 0; p < PROBES; p++) average += nats[p] / PROBES;
+    for (int p = 0; p < PROBES; p++) square += pow(nats[p] - average, 2) / (PROBES - 1);
+    for (int g = 0; g < PROBES / GROUP; g++) {
+        double part = 0;
+        for (int p = 0; p < GROUP; p++) part += nats[g * GROUP + p] / GROUP;
+        spread += pow(part - average, 2) / (PROBES / GROUP - 1);
+    }
+    const double error = sqrt(square / PROBES);
+    printf("# %d probes: %.4f +- %.4f, want %.4f; means of %d differ by %.4f, expected %.4f\n", PROBES, average, error, log(density), GROUP,
+           sqrt(spread), sqrt(square / GROUP));
+    assert_true(error > 0.005 && fabs(average - log(density)) < 3 * error);
+    assert_true(spread / (square / GROUP) > 0.4 && spread / (square / GROUP) < 2);
+    kd_denoiser_free(d), kd_backend_close(be), kd_model_free(m), kd_frame_free(f);
+}
+
+// 8-bit pixels under a Gaussian: bits a value are those of the pixels' probabilities, the density integrated over each level.
+static void test_change_of_scale(void **state)
+{
+    (void)state;
+    enum { SIDE = 32, SIZE = SIDE * SIDE, LEVEL = 255 };
+    const double deviation = 0.25, centre = 0.1;
+    float one = 1, std = (float)deviation, mean[SIZE], level[SIZE], x[SIZE], v[SIZE];
+    double bits = 0, nats;
+    kd_frame *f = kd_frame_new();
+    kd_model *m;
+    kd_backend *be;
+    kd_denoiser *d;
+    kd_err err = { 0 };
+    for (int i = 0; i < SIZE; i++) {
+        const int p = 64 + i * 37 % 150;
+        mean[i] = (float)centre, level[i] = (float)p / LEVEL * 2 - 1;
+        const double a = ((p - 0.5) / LEVEL * 2 - 1 - centre) / deviation, b = ((p + 0.5) / LEVEL * 2 - 1 - centre) / deviation;
+        bits -= log2((erf(b / sqrt(2)) - erf(a / sqrt(2))) / 2) / SIZE;
+    }
+    must(kd_frame_add(f, "weight", KD_F32, KD_SHAPE(1), &one, NULL, &err), &err);
+    must(kd_frame_add(f, "std", KD_F32, KD_SHAPE(1), &std, NULL, &err), &err);
+    must(kd_frame_add(f, "mean", KD_F32, KD_SHAPE(1, 1, SIDE, SIDE), mean, NULL, &err), &err);
+    must(kd_toy_new(&m, f, "gauss", NULL, &err), &err);
+    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_denoiser_new(&d, m, be, &err), &err);
+    kd_loglik_opts o = kd_loglik_defaults();
+    o.sigma_min = 1e-3, o.rtol = o.atol = 1e-6;
+    kd_dequantize(x, level, SIZE, 1, 2);
+    kd_loglik_probes(v, 1, SIZE, 1, 2);
+    must(kd_loglik(d, &o, 1, x, NULL, v, &nats, NULL, &err), &err);
+    const double got = kd_bits_per_dim(nats, SIZE);
+    printf("# %.5f bits a value, of the pixels' probabilities %.5f\n", got, bits);
+    assert_true(fabs(got - bits) < 2e-3);
+    kd_denoiser_free(d), kd_backend_close(be), kd_model_free(m), kd_frame_free(f);
+}
+
+static int64_t asked;
+static void count(void *arg) { (void)arg, asked++; }
+
+static void test_no_images_and_nan(void **state)
+{
+    (void)state;
+    kd_frame *f = golden_load("log_likelihood");
+    kd_model *m = gauss(f);
+    kd_backend *be;
+    kd_denoiser *d;
+    kd_err err = { 0 }, nan = { 0 };
+    float x[48] = { 0 }, v[48];
+    double nats;
+    kd_loglik_opts o = kd_loglik_defaults();
+    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_denoiser_new(&d, m, be, &err), &err);
+    kd_loglik_probes(v, 1, 48, 1, 2);
+    o.tick = count;
+    must(kd_loglik(d, &o, 0, x, NULL, v, &nats, NULL, &err), &err);
+    assert_int_equal(asked, 0);
+    x[47] = NAN;
+    assert_int_equal(kd_loglik(d, &o, 1, x, NULL, v, &nats, NULL, &nan), KD_EFAIL);
+    assert_string_equal(nan.msg, "denoiser gave NaN or infinity at sigma 0.01");
+    kd_denoiser_free(d), kd_backend_close(be), kd_model_free(m), kd_frame_free(f);
+}
+
 // A Gaussian's own entropy in bits, and the levels of 8 bits.
 static void test_bits(void **state)
 {
@@ -193,6 +302,8 @@ static void test_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_oscillators), cmocka_unit_test(test_failures), cmocka_unit_test(test_gauss),
-                                        cmocka_unit_test(test_network), cmocka_unit_test(test_bits) };
+                                        cmocka_unit_test(test_network), cmocka_unit_test(test_probes),
+                                        cmocka_unit_test(test_change_of_scale), cmocka_unit_test(test_no_images_and_nan),
+                                        cmocka_unit_test(test_bits) };
     return cmocka_run_group_tests_name("loglik", tests, NULL, NULL);
 }
