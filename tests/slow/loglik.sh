@@ -13,7 +13,8 @@ both() # MODEL PIXELS IMAGES
         echo "$images:"
         kd-loglik --rtol 1e-2 --atol 1e-2 -o "$images.nats" "$1" "$images"
     done
-    paste <(nats "$3.nats") <(nats shuffled.st.nats) | awk '{ better += $1 > $2 } END { print better " of " NR " better"; exit better < 500 }' || bad=1
+    paste <(nats "$3.nats") <(nats shuffled.st.nats) |
+        awk '{ better += $1 > $2 } END { print better " of " NR " better"; exit better < 500 }' || bad=1
 }
 kd-prep -q "$digits" --skip 4500 -o digits28.st
 both "$ROOT/tests/golden/digits_run/digits.fp16.safetensors" 784 digits28.st
