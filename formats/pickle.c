@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROTO = 0x80, TUPLE1 = 0x85, TUPLE2, TUPLE3, NEWTRUE = 0x88, NEWFALSE, LONG1, SHORT_UNICODE = 0x8c, STACK_GLOBAL = 0x93,
-       MEMOIZE = 0x94, FRAME = 0x95, HIGHEST_PROTOCOL = 5, VALUES_A_BLOCK = 256 };
+enum { PROTO = 0x80, TUPLE1 = 0x85, TUPLE2, TUPLE3, NEWTRUE = 0x88, NEWFALSE, LONG1, SHORT_UNICODE = 0x8c, BINBYTES8 = 0x8e,
+       STACK_GLOBAL = 0x93, MEMOIZE, FRAME, BYTEARRAY8, HIGHEST_PROTOCOL = 5, VALUES_A_BLOCK = 256 };
 
 // Values live in blocks, freed together; lists' arrays in a chain of their own.
 typedef struct block { struct block *next; int used; kd_py v[VALUES_A_BLOCK]; } block;
@@ -23,6 +23,7 @@ struct kd_pickle {
     const kd_py_name *names;
     const uint8_t *bytes; size_t n, pos, at;             // `at`: in the file
     size_t op;                                           // place of the opcode being read
+    size_t raw;                                          // bytes so far that are in values of type BYTES
     kd_py **stack; size_t n_stack, room_stack;
     size_t *mark; size_t n_mark, room_mark;              // heights of the stack
     kd_py **memo; size_t n_memo, memos;                  // n_memo: room, memos: those set
@@ -175,7 +176,7 @@ static int pop_mark(kd_pickle *p, kd_py ***items, size_t *n, kd_err *err)
 static int memo_put(kd_pickle *p, uint64_t i, kd_err *err)
 {
     KD_TRY(need(p, 1, err));
-    if (i > p->pos)
+    if (i > p->pos - p->raw)
         return fail(p, err, "memo number %" PRIu64 " is too large", i);
     if (i >= p->n_memo) {
         size_t n = p->n_memo ? p->n_memo : 64;
@@ -220,9 +221,12 @@ static int push_sized(kd_pickle *p, kd_py_type type, size_t length_bytes, kd_err
     const uint8_t *b = NULL;
     KD_TRY(take_uint(p, length_bytes, &n, err));
     KD_TRY(take(p, n, &b, err));
+    if (n > UINT32_MAX)
+        return fail(p, err, "%" PRIu64 " bytes in one value", n);
     KD_TRY(new_value(p, type, &v, err));
     v->s = (const char *)b;
     v->n = (uint32_t)n;
+    p->raw += type == KD_PY_BYTES ? n : 0;
     return push(p, v, err);
 }
 
@@ -366,7 +370,7 @@ static int reduce(kd_pickle *p, kd_err *err)
     KD_TRY(pop(p, &name, err));
     if (name->type != KD_PY_NAME || args->type != KD_PY_TUPLE)
         return fail(p, err, "a call of something else than a name with a tuple");
-    if (p->names[name->name].is_dict)
+    if (p->names[name->name].use == KD_PY_MAKES_DICT)
         return push_dict(p, args, err);
     KD_TRY(new_value(p, KD_PY_CALL, &v, err));
     v->name = name->name;
@@ -374,14 +378,17 @@ static int reduce(kd_pickle *p, kd_err *err)
     return push(p, v, err);
 }
 
-// An object's own attributes: a state dict has the versions of its modules there, which nothing here needs.
+// An object's own attributes: a state dict has the versions of its modules there, which nothing here needs. Or the state of what a
+// call made: numpy's arrays.
 static int build(kd_pickle *p, kd_err *err)
 {
     kd_py *state;
     KD_TRY(pop(p, &state, err));
     KD_TRY(need(p, 1, err));
-    return p->stack[p->n_stack - 1]->type == KD_PY_DICT && state->type == KD_PY_DICT ? 0
-         : fail(p, err, "attributes for something else than a dict");
+    kd_py *to = p->stack[p->n_stack - 1];
+    if (to->type == KD_PY_CALL && p->names[to->name].use == KD_PY_TAKES_STATE && state->type == KD_PY_TUPLE)
+        return to->n == 1 ? add_items(p, to, &state, 1, err) : fail(p, err, "a second state");
+    return to->type == KD_PY_DICT && state->type == KD_PY_DICT ? 0 : fail(p, err, "attributes for something else than a dict");
 }
 
 static int push_outside(kd_pickle *p, kd_err *err)
@@ -444,6 +451,10 @@ static int step(kd_pickle *p, int op, kd_err *err)
     case SHORT_UNICODE:
     case 'U':           return push_sized(p, KD_PY_STR, 1, err);
     case 'T':           return push_sized(p, KD_PY_STR, 4, err);
+    case 'C':           return push_sized(p, KD_PY_BYTES, 1, err);
+    case 'B':           return push_sized(p, KD_PY_BYTES, 4, err);
+    case BINBYTES8:
+    case BYTEARRAY8:    return push_sized(p, KD_PY_BYTES, 8, err);
     case ')':           return push_items(p, KD_PY_TUPLE, 0, err);
     case TUPLE1:        return push_items(p, KD_PY_TUPLE, 1, err);
     case TUPLE2:        return push_items(p, KD_PY_TUPLE, 2, err);
@@ -475,7 +486,9 @@ static int run(kd_pickle *p, kd_err *err)
         const uint8_t *op;
         p->op = p->pos;
         if (p->pos == p->n)
-            return fail(p, err, p->n == KD_PICKLE_MAX ? "does not end" : "ends without its STOP");
+            return fail(p, err, "ends without its STOP");
+        if (p->pos - p->raw >= KD_PICKLE_MAX)
+            return fail(p, err, "does not end");
         KD_TRY(take(p, 1, &op, err));
         if (*op == '.')
             break;
@@ -496,7 +509,7 @@ int kd_pickle_read(kd_pickle **out, const char *file, const void *bytes, size_t 
         return kd_fail_memory(err, file);
     p->file = file;
     p->bytes = bytes;
-    p->n = n < KD_PICKLE_MAX ? n : KD_PICKLE_MAX;
+    p->n = n;
     p->at = at;
     p->names = names;
     const int code = run(p, err);
@@ -535,8 +548,8 @@ const kd_py *kd_py_get(const kd_py *dict, const char *key)
 
 const char *kd_py_what(const kd_py *v, char *buf, size_t room)
 {
-    static const char *const what[] = { "None", "a bool", "a number", "a number", "text", "a large number", "a list", "a tuple", "a dict",
-                                        "a name", "a call", "something outside" };
+    static const char *const what[] = { "None", "a bool", "a number", "a number", "text", "a large number", "bytes", "a list", "a tuple",
+                                        "a dict", "a name", "a call", "something outside" };
     switch (v->type) {
     case KD_PY_INT:   snprintf(buf, room, "the number %" PRId64, v->i); break;
     case KD_PY_FLOAT: snprintf(buf, room, "the number %g", v->f); break;

@@ -9,10 +9,12 @@
 typedef enum {
     KD_PY_NONE, KD_PY_BOOL, KD_PY_INT, KD_PY_FLOAT, KD_PY_STR,
     KD_PY_LONG,                // an integer of more than 64 bits, as its little-endian bytes in `s`
+    KD_PY_BYTES,               // n bytes in `s`, as many as there are: no NUL ends them
     KD_PY_LIST, KD_PY_TUPLE,   // items
     KD_PY_DICT,                // items: key, value, key, value, ...
     KD_PY_NAME,                // an allowed name, by its number in the caller's table
-    KD_PY_CALL,                // an allowed name with a tuple of arguments. It is never called: it is for the caller to read
+    KD_PY_CALL,                // an allowed name with a tuple of arguments, and with its state if BUILD gave one (then n is 2). It is
+                               // never called: it is for the caller to read
     KD_PY_OUTSIDE,             // a persistent id: one item, which says what stands here
 } kd_py_type;
 
@@ -25,16 +27,18 @@ typedef struct kd_py {
         int64_t i;
         double f;
         const char *s;         // n bytes, inside the pickle: not NUL terminated, any bytes
-        struct kd_py **item;   // CALL and OUTSIDE: one
+        struct kd_py **item;   // OUTSIDE: one; CALL: the arguments, and the state
     };
 } kd_py;
 
+/// What a name is good for: to be called with arguments; to make a dict; to be called and then given a state.
+typedef enum { KD_PY_CALLS, KD_PY_MAKES_DICT, KD_PY_TAKES_STATE } kd_py_use;
 /// A name that a pickle may speak of: what Python finds at module.name.
-typedef struct kd_py_name { const char *module, *name; bool is_dict; } kd_py_name;   // is_dict: called, it makes a dict
+typedef struct kd_py_name { const char *module, *name; kd_py_use use; } kd_py_name;
 
 typedef struct kd_pickle kd_pickle;
 
-enum { KD_PICKLE_MAX = 16 << 20 };       // bytes; the tensors are not among them
+enum { KD_PICKLE_MAX = 16 << 20 };       // bytes, without those of values of type BYTES
 
 /// Reads one pickle, which ends at its STOP, from n bytes (which must stay: strings point into them). Memory: within a
 /// small multiple of the bytes read, whatever they say.

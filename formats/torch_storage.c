@@ -7,15 +7,15 @@
 
 static const kd_dtype dtypes[] = { KD_F32, KD_F64, KD_F16, KD_BF16, KD_I64, KD_I32, KD_I16, KD_I8, KD_U8, KD_BOOL };
 const kd_py_name kd_torch_names[] = {
-    [KD_TORCH_DICT] = { "collections", "OrderedDict", true },
-    [KD_TORCH_TENSOR] = { "torch._utils", "_rebuild_tensor_v2", false },
-    [KD_TORCH_PARAMETER] = { "torch._utils", "_rebuild_parameter", false },
-    [KD_TORCH_SIZE] = { "torch", "Size", false },
-    [KD_TORCH_STORAGES] = { "torch", "FloatStorage", false },
-    { "torch", "DoubleStorage", false }, { "torch", "HalfStorage", false }, { "torch", "BFloat16Storage", false },
-    { "torch", "LongStorage", false }, { "torch", "IntStorage", false }, { "torch", "ShortStorage", false },
-    { "torch", "CharStorage", false }, { "torch", "ByteStorage", false }, { "torch", "BoolStorage", false },
-    { NULL, NULL, false } };
+    [KD_TORCH_DICT] = { "collections", "OrderedDict", KD_PY_MAKES_DICT },
+    [KD_TORCH_TENSOR] = { "torch._utils", "_rebuild_tensor_v2", KD_PY_CALLS },
+    [KD_TORCH_PARAMETER] = { "torch._utils", "_rebuild_parameter", KD_PY_CALLS },
+    [KD_TORCH_SIZE] = { "torch", "Size", KD_PY_CALLS },
+    [KD_TORCH_STORAGES] = { "torch", "FloatStorage", KD_PY_CALLS },
+    { "torch", "DoubleStorage", KD_PY_CALLS }, { "torch", "HalfStorage", KD_PY_CALLS }, { "torch", "BFloat16Storage", KD_PY_CALLS },
+    { "torch", "LongStorage", KD_PY_CALLS }, { "torch", "IntStorage", KD_PY_CALLS }, { "torch", "ShortStorage", KD_PY_CALLS },
+    { "torch", "CharStorage", KD_PY_CALLS }, { "torch", "ByteStorage", KD_PY_CALLS }, { "torch", "BoolStorage", KD_PY_CALLS },
+    { NULL, NULL, KD_PY_CALLS } };
 
 enum { SHOWN = 60 };                                     // of a key, in messages
 static int shown(size_t n) { return n < SHOWN ? (int)n : SHOWN; }

@@ -1,8 +1,11 @@
 #include "metric/open.h"
+#include "base/memory.h"
+#include "formats/edm2.h"
 #include "formats/npz.h"
-#include "formats/torch.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void kd_set_source_close(kd_set_source *source)
@@ -128,16 +131,85 @@ static int from_npz(kd_set **s, kd_in *in, kd_set_source *source, kd_err *err)
     return code;
 }
 
+// EDM2's pickles --------------------------------------------------------------------------------------------------------
+
+// The metric whose statistics are meant: the one named, else fid, else the only one there is.
+static int choose(kd_str *metric, const kd_frame *f, const char *named, const char *name, kd_err *err)
+{
+    kd_str all = {0};
+    int metrics = 0, code = 0;
+    const char *one = "fid";
+    for (int i = 0; !code && i < f->n; i++) {
+        const size_t n = strlen(f->t[i].name);
+        if (n < 3 || strcmp(f->t[i].name + n - 3, ".mu")) continue;
+        code = kd_str_printf(&all, err, "%s%.*s", metrics++ ? ", " : "", (int)n - 3, f->t[i].name);
+    }
+    if (!code && !named && metrics == 1) one = all.p;
+    if (named) one = named;
+    if (!code) code = kd_str_printf(metric, err, "%s", one);
+    kd_str mu = {0};
+    if (!code) code = kd_str_printf(&mu, err, "%s.mu", one);
+    if (!code && !kd_frame_get(f, mu.p))
+        code = kd_fail(err, KD_EUSAGE, "%s: no statistics of %.60s: it has %.200s", name, one, metrics ? all.p : "none");
+    free(mu.p), free(all.p);
+    return code;
+}
+
+static int from_metric(kd_set **s, const kd_edm2 *e, const char *metric, const char *name, kd_err *err)
+{
+    kd_str mu = {0}, sigma = {0};
+    kd_gauss pool;
+    int code = kd_str_printf(&mu, err, "%s.mu", metric);
+    if (!code) code = kd_str_printf(&sigma, err, "%s.sigma", metric);
+    if (!code) code = take_moments(&pool, e->arrays, mu.p, sigma.p, name, err);
+    pool.n = e->n;
+    if (!code) code = kd_set_of_moments(s, &pool, NULL, name, err);
+    free(mu.p), free(sigma.p);
+    return code;
+}
+
+static int from_edm2(kd_set **s, kd_in *in, const char *named, const char *name, kd_err *err)
+{
+    kd_edm2 *e = NULL;
+    kd_str metric = {0};
+    int code = kd_edm2_read(&e, in, err);
+    if (!code) code = choose(&metric, e->arrays, named, kd_in_name(in), err);
+    if (!code) code = from_metric(s, e, metric.p, name, err);
+    free(metric.p);
+    kd_edm2_free(e);
+    kd_in_close(in);
+    return code;
+}
+
+// FILE:NAME: a matrix in a safetensors file, or a metric's statistics in a pickle. A pipe is not looked into: what was read would be
+// gone.
+static int from_named(kd_set **s, const char *path, kd_err *err)
+{
+    kd_in *in = NULL;
+    const void *bytes;
+    struct stat st;
+    const char *colon = strrchr(path, ':');
+    char *file = kd_strdup(path);
+    if (!file) return kd_fail_memory(err, path);
+    file[colon - path] = 0;
+    const bool regular = colon[1] && !stat(file, &st) && S_ISREG(st.st_mode);
+    const int code = regular ? kd_in_open(&in, file, err) : 0;
+    free(file);
+    KD_TRY(code);
+    const size_t n = in ? kd_in_peek(in, &bytes, 64) : 0;
+    if (n && kd_edm2_knows(bytes, n)) return from_edm2(s, in, colon + 1, path, err);
+    kd_in_close(in);
+    return kd_set_of_matrix(s, path, err);
+}
+
 int kd_set_open(kd_set **s, const char *path, kd_set_source *source, kd_err *err)
 {
     kd_in *in = NULL;
     const void *bytes;
-    if (strchr(path, ':') && access(path, F_OK)) return kd_set_of_matrix(s, path, err);
+    if (strchr(path, ':') && access(path, F_OK)) return from_named(s, path, err);
     KD_TRY(kd_in_open(&in, path, err));
     const size_t n = kd_in_peek(in, &bytes, 64);
     if (kd_npz_knows(bytes, n)) return from_npz(s, in, source, err);
-    if (!kd_torch_knows(bytes, n)) return from_frames(s, in, source, err);
-    const int code = kd_fail(err, KD_EUSAGE, "%s: is a pickle: expected images, features, statistics or an npz archive", kd_in_name(in));
-    kd_in_close(in);
-    return code;
+    if (kd_edm2_knows(bytes, n)) return from_edm2(s, in, NULL, kd_in_name(in), err);
+    return from_frames(s, in, source, err);
 }

@@ -13,7 +13,8 @@ typedef struct kd_set_source {
 void kd_set_source_close(kd_set_source *source);
 
 /// path    "-" for stdin, or a file: images (images/1, or another program's safetensors with a tensor image), features/1, stats/1,
-///         an archive of numpy's (formats/npz.md); or FILE:NAME, a matrix [n,d] in any safetensors file
+///         an archive of numpy's (formats/npz.md), a pickle of EDM2's (formats/edm2.md); or FILE:NAME, a matrix [n,d] in any
+///         safetensors file, or a metric's statistics in a pickle
 /// errors  those of set.h, extract.h and of the readers (a stream that is cut short is KD_EFORMAT); a file of another kind is named
 int kd_set_open(kd_set **s, const char *path, kd_set_source *source, kd_err *err);
 
