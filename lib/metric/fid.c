@@ -1,4 +1,5 @@
 #include "metric/fid.h"
+#include "base/io.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include <cblas.h>
@@ -92,6 +93,7 @@ int kd_fid_of(kd_fid *f, const kd_gauss *a, const kd_gauss *b, double ridge, kd_
     kd_parallel(2, factor_tile, x);
     int code = x[0].code ? kd_fail(err, x[0].code, "%s", x[0].err.msg) : x[1].code ? kd_fail(err, x[1].code, "%s", x[1].err.msg) : 0;
     *f = (kd_fid){ .trace_a = x[0].trace, .trace_b = x[1].trace, .rank_a = x[0].rank, .rank_b = x[1].rank };
+    if (!code && kd_interrupted()) code = kd_fail_interrupted(err);
     if (!code) code = nuclear(&f->cross, &x[0], &x[1], err);
     for (int64_t i = 0; i < a->d; i++) f->mean += (a->mu[i] - b->mu[i]) * (a->mu[i] - b->mu[i]);
     f->value = f->mean + (f->trace_a - f->cross) + (f->trace_b - f->cross);

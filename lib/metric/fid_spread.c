@@ -1,4 +1,5 @@
 // How sure a FID is: resampling, and the fit to infinitely many samples.
+#include "base/io.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -51,7 +52,7 @@ static void resample_tile(void *arg, int64_t t, int thread)
     kd_gauss g[2] = { *b->g[0], *b->g[1] };
     kd_fid f = {0};
     kd_err *err = &b->err[t];
-    int code = 0;
+    int code = kd_interrupted() ? kd_fail_interrupted(err) : 0;
     for (int side = 0; !code && side < 2; side++) {
         if (!b->rows[side]) continue;
         code = resampled_new(&r[side], b->rows[side], err);

@@ -4,7 +4,7 @@
 #include "metric/rows.h"
 
 /// Unbiased squared maximum mean discrepancy with the kernel (x.y / d + 1)^3: the mean of k over pairs within each set without
-/// those of a row with itself, minus twice the mean across. Products in single precision, all else in double.
+/// those of a row with itself, minus twice the mean across. All in double: a few rows of each set are widened at a time.
 /// errors      KD_EUSAGE for fewer than 2 rows or different d
 /// source      Binkowski et al. 2018, arXiv:1801.01401
 int kd_kid_of(double *kid, const kd_matrix *x, const kd_matrix *y, kd_err *err);

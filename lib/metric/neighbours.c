@@ -1,4 +1,5 @@
 #include "metric/neighbours.h"
+#include "base/io.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include <cblas.h>
@@ -59,6 +60,7 @@ static void walk_tile(void *arg, int64_t tile, int thread)
     for (int64_t i = 0; i < TILE * w.k; i++) w.heap[i] = INFINITY;
     for (int64_t j0 = 0; j0 < w.to->n; j0 += TILE) {
         const int64_t n = w.to->n - j0 < TILE ? w.to->n - j0 : TILE;
+        if (kd_interrupted()) return;                      // compare says so
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)h, (int)n, (int)d, 1, w.from->x + i0 * d, (int)d, w.to->x + j0 * d,
                     (int)d, 0, product, TILE);
         for (int64_t i = 0; i < h; i++)
@@ -118,6 +120,7 @@ static int compare(kd_coverage *c, const struct set *x, const struct set *y, int
         for (int64_t i = 0; i < y->n; i++) balls += w.balls[i];
         c->density = (double)balls / (double)(k * y->n);
     }
+    if (!code && kd_interrupted()) code = kd_fail_interrupted(err);
     kd_free(w.inside), kd_free(w.holds), kd_free(w.balls), kd_free(w.tile), kd_free(w.nearest);
     return code;
 }

@@ -152,6 +152,67 @@ static void test_kid_subsets(void **state)
     pair_free(&p);
 }
 
+// Unbiased, in plain loops. at: rows of each set, or NULL
+static double plain_kid(const kd_matrix *x, const kd_matrix *y, const int64_t *at[2], const int64_t n[2])
+{
+    const kd_matrix *r[2] = { x, y };
+    double sum[2][2] = {{0}};
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 2; b++)
+            for (int64_t i = 0; i < n[a]; i++)
+                for (int64_t j = 0; j < n[b]; j++) {
+                    const float *u = kd_row(r[a], at ? at[a][i] : i), *v = kd_row(r[b], at ? at[b][j] : j);
+                    double dot = 0;
+                    for (int64_t c = 0; c < x->d; c++) dot += (double)u[c] * v[c];
+                    if (a != b || i != j) sum[a][b] += pow(dot / (double)x->d + 1, 3);
+                }
+    const double nx = (double)n[0], ny = (double)n[1];
+    return sum[0][0] / (nx * (nx - 1)) + sum[1][1] / (ny * (ny - 1)) - (sum[0][1] + sum[1][0]) / (nx * ny);
+}
+
+// 2048 features of a mean like Inception's: products in single precision would leave six digits of the kernel, and none or one of
+// the small difference that KID is.
+static void test_kid_digits(void **state)
+{
+    (void)state;
+    struct pair p = pair_random(90, 70, 2048, 0, 1);
+    for (int64_t i = 0; i < 90 * 2048; i++) p.f[0][i] = fabsf(p.f[0][i]) * 0.4f;
+    for (int64_t i = 0; i < 70 * 2048; i++) p.f[1][i] = fabsf(p.f[1][i]) * 0.4f;
+    kd_err err = {0};
+    double kid;
+    const int64_t n[2] = { 90, 70 };
+    assert_int_equal(kd_kid_of(&kid, &p.rows[0], &p.rows[1], &err), 0);
+    const double want = plain_kid(&p.rows[0], &p.rows[1], NULL, n);
+    if (!(fabs(want) < 1e-3 && fabs(kid - want) < 1e-13)) fail_msg("%.15g, expected %.15g", kid, want);
+    pair_free(&p);
+}
+
+// Subsets that share products, and few of large sets, each by itself: both against plain loops over the rows that are drawn.
+static void test_kid_subsets_plain(void **state)
+{
+    (void)state;
+    enum { SIZE = 20 };
+    struct pair p = pair_random(100, 90, 5, 0.2, 1.1);
+    kd_err err = {0};
+    static const int64_t times[] = { 2, 12, 40 };             // all pairs are as many as 22 subsets'
+    for (int k = 0; k < 3; k++) {
+        double sum = 0, squares = 0, kid, deviation;
+        for (int64_t t = 0; t < times[k]; t++) {
+            int64_t at[2][SIZE], size[2] = { SIZE, SIZE };
+            for (int i = 0; i < 2 * SIZE; i++)
+                at[i / SIZE][i % SIZE] = (int64_t)kd_permute(3, (uint64_t)(2 * t + i / SIZE), i < SIZE ? 100 : 90, (uint64_t)(i % SIZE));
+            const double v = plain_kid(&p.rows[0], &p.rows[1], (const int64_t *[2]){ at[0], at[1] }, size);
+            sum += v, squares += v * v;
+        }
+        const double mean = sum / (double)times[k];
+        int64_t size = SIZE;
+        assert_int_equal(kd_kid_subsets(&kid, &deviation, &p.rows[0], &p.rows[1], times[k], &size, 3, &err), 0);
+        near("mean over subsets", kid, mean, 1e-10);
+        near("deviation", deviation, sqrt(squares / (double)times[k] - mean * mean), 1e-8);
+    }
+    pair_free(&p);
+}
+
 // Diagonal covariances commute: FID = sum (mu_a - mu_b)^2 + (s_a - s_b)^2. Turned by a reflection they are full matrices.
 static void test_fid_closed_form(void **state)
 {
@@ -364,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fid_golden), cmocka_unit_test(test_kid_golden), cmocka_unit_test(test_kid_subsets),
+        cmocka_unit_test(test_kid_digits), cmocka_unit_test(test_kid_subsets_plain),
         cmocka_unit_test(test_fid_closed_form), cmocka_unit_test(test_fid_self), cmocka_unit_test(test_moments),
         cmocka_unit_test(test_coverage), cmocka_unit_test(test_inception_score), cmocka_unit_test(test_spread) };
     return cmocka_run_group_tests_name("metric", tests, NULL, NULL);
