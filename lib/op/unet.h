@@ -55,6 +55,10 @@ kd_val *kd_resample(kd_graph *g, kd_val *x, kd_resampling how);
 typedef struct kd_pooling { bool largest; int64_t size, stride, pad; } kd_pooling;
 kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p);
 
+/// A vision transformer's tokens: the class token, then an image's patches in rows, and to each its position embedding.
+/// x [N,H,W,C], first [..,C] of one row, pos [..,C] of 1+HW rows -> [N,1,1+HW,C]. No gradient.
+kd_val *kd_tokens(kd_graph *g, kd_val *x, kd_val *first, kd_val *pos);
+
 kd_val *kd_image_mean(kd_graph *g, kd_val *x);                                       // [N,..,C] -> [N,C]
 
 // Channels and elements ----------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ static kd_val *unshuffle(ins *s) { return kd_pixel_unshuffle(s->g, s->image, 2, 
 static kd_val *shuffle(ins *s) { return kd_pixel_shuffle(s->g, s->image, 2, 1); }
 static kd_val *add_image(ins *s) { return kd_add_image(s->g, s->image, s->x34); }
 static kd_val *image_mean(ins *s) { return kd_image_mean(s->g, s->v3); }
+static kd_val *tokens(ins *s) { return kd_tokens(s->g, s->image, s->v3, s->x34); }
 static kd_val *timestep(ins *s) { return kd_timestep_embedding(s->g, s->v3, 1, 100); }
 static kd_val *gauss_nll(ins *s) { return kd_gauss_nll(s->g, s->x34, s->x34, s->v4); }
 static kd_val *channels(ins *s) { return kd_dropout_channels(s->g, s->image, s->index3, .5); }
@@ -54,7 +55,7 @@ static const struct { kd_val *(*make)(ins *s); const char *starts; } bad[] = {
     { qk_norm_v1, "qk_norm_rope_v1 net.layer: " }, { resample, "resample net.layer: " }, { pool, "pool net.layer: " },
     { concat, "concat net.layer: " }, { slice, "slice net.layer: " }, { unshuffle, "pixel_unshuffle net.layer: " },
     { shuffle, "pixel_shuffle net.layer: " }, { add_image, "add_image net.layer: " }, { image_mean, "image_sum net.layer: " },
-    { timestep, "timestep net.layer: " }, { gauss_nll, "gauss_nll net.layer: " }, { channels, "dropout_channels net.layer: " } };
+    { tokens, "tokens net.layer: " }, { timestep, "timestep net.layer: " }, { gauss_nll, "gauss_nll net.layer: " }, { channels, "dropout_channels net.layer: " } };
 
 static void refused(t_run *t)
 {
