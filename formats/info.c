@@ -194,7 +194,8 @@ static bool looks_like_images(const kd_frame *f)
 // The kind our key says, else what another program's file looks like.
 static int kind_of(const kd_frame *f, const char *file, const char **kind, kd_err *err)
 {
-    static const char *const known[] = { "images/1", "model/1", "checkpoint/1", "features/1", "stats/1", "denoised/1", "loglik/1" };
+    static const char *const known[] = { "images/1", "model/1", "checkpoint/1", "features/1", "stats/1", "denoised/1", "loglik/1",
+                                         "encoder/1" };
     const char *says = kd_frame_kind(f);
     if (!says) {
         *kind = looks_like_images(f) ? "images" : kd_frame_meta(f, "config") ? "model" : "tensors";
@@ -211,7 +212,7 @@ static int kind_of(const kd_frame *f, const char *file, const char **kind, kd_er
 // A model or another program's file is one frame; features and the like may follow one another.
 static int count_frames(json_t *doc, kd_in *in, const char *kind, kd_err *err)
 {
-    const bool one = !strchr(kind, '/') || !strncmp(kind, "model", 5) || !strncmp(kind, "checkpoint", 10);
+    const bool one = !strchr(kind, '/') || !strncmp(kind, "model", 5) || !strncmp(kind, "checkpoint", 10) || !strncmp(kind, "encoder", 7);
     const void *byte;
     int64_t n = 1;
     if (one && kd_in_peek(in, &byte, 1))

@@ -1,14 +1,8 @@
 #include "metric/extract.h"
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "data/resize_float.h"
+#include "metric/find.h"
 #include "op/program.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define WEIGHTS "pt_inception-2015-12-05-6726825d.pth"
 
 /// The network planned for n images: one for full batches, one for the last.
 struct plan { int64_t n; kd_program *program; kd_val *x; kd_feature_out out; };
@@ -26,96 +20,27 @@ struct kd_extractor {
     kd_collect *set;
 };
 
-// Preparing -----------------------------------------------------------------------------------------------------------
-
-// Pixels of picture i at 0..255 for clean, at [-1, 1] for torch.
-static void pixels(float *to, const kd_pictures *p, int64_t i, kd_resize_mode mode)
-{
-    const int64_t size = p->h * p->w * p->c;
-    const uint8_t *bytes = (const uint8_t *)p->image + i * size;
-    const float *floats = (const float *)p->image + i * size;
-    if (mode == KD_RESIZE_TORCH && p->dtype == KD_U8) kd_images_float(to, bytes, size);
-    else if (mode == KD_RESIZE_TORCH) memcpy(to, floats, (size_t)size * sizeof *to);
-    else
-        for (int64_t k = 0; k < size; k++) {
-            uint8_t b = 0;
-            if (p->dtype == KD_U8) b = bytes[k];
-            else kd_images_quantize(&b, floats + k, 1, false);
-            to[k] = b;
-        }
-}
-
-struct prepare { const kd_pictures *p; const kd_feature_net *net; kd_resize_mode mode; kd_resizer *r; float *to, *scratch; int64_t room; };
-
-static void prepare_tile(void *arg, int64_t i, int thread)
-{
-    const struct prepare *j = arg;
-    const kd_pictures *p = j->p;
-    const int64_t area = j->net->size * j->net->size, c = p->c;
-    float *plain = j->scratch + thread * j->room, *passes = plain + p->h * p->w * c, *sized = passes + kd_resizer_scratch(j->r);
-    float *to = j->to + i * area * 3;
-    pixels(plain, p, i, j->mode);
-    kd_resizer_run(j->r, sized, plain, passes);
-    for (int64_t k = 0; k < 3 * area; k++) {
-        float v = sized[c == 1 ? k / 3 : k];
-        if (j->mode == KD_RESIZE_TORCH) v = v * 127.5f + 127.5f;
-        v = v < 0 ? 0 : v > 255 ? 255 : v;
-        to[k] = (v - j->net->mean[k % 3]) / j->net->scale[k % 3];
-    }
-}
-
-int kd_extract_prepare(float *to, const kd_pictures *p, const kd_feature_net *net, kd_resize_mode mode, kd_err *err)
-{
-    struct prepare j = { .p = p, .net = net, .mode = mode, .to = to };
-    if (p->c != 1 && p->c != 3)
-        return kd_fail(err, KD_EUSAGE, "images of %lld channels: the network of the features takes 1 or 3", (long long)p->c);
-    KD_TRY(kd_resizer_new(&j.r, p->h, p->w, net->size, net->size, p->c, err));
-    j.room = p->h * p->w * p->c + kd_resizer_scratch(j.r) + net->size * net->size * p->c;
-    j.scratch = kd_alloc((size_t)(kd_threads() * j.room) * sizeof *j.scratch);
-    int code = j.scratch ? 0 : kd_fail_memory(err, "resizing");
-    if (!code) kd_parallel(p->n, prepare_tile, &j);
-    kd_resizer_free(j.r);
-    kd_free(j.scratch);
-    return code;
-}
-
 // The network -----------------------------------------------------------------------------------------------------------
-
-static int load(kd_feature_net **net, const char *features, kd_err *err)
-{
-    if (features && !strcmp(features, "random")) return kd_inception_random(net, err);
-    if (features) return kd_inception_load(net, features, err);
-    static const char *const names[] = { WEIGHTS, "inception.safetensors" };
-    const char *home = getenv("KD_HOME");
-    for (size_t i = 0; home && *home && i < 2; i++) {
-        kd_str path = {0};
-        KD_TRY(kd_str_printf(&path, err, "%s/%s", home, names[i]));
-        const bool there = !access(path.p, F_OK);
-        const int code = there ? kd_inception_load(net, path.p, err) : 0;
-        free(path.p);
-        if (there) return code;
-    }
-    return kd_fail(err, KD_EUSAGE, "no weights of the feature network: get " WEIGHTS " from github.com/mseitzer/pytorch-fid/releases, "
-                   "then --features FILE, or put it into the folder that KD_HOME names (--features random needs none)");
-}
 
 int kd_extractor_open(kd_extractor **out, const kd_extract_options *o, kd_err *err)
 {
     kd_extractor *x = kd_alloc(sizeof *x);
     if (!x) return kd_fail_memory(err, "features");
     x->o = *o;
-    int code = load(&x->net, o->features, err);
+    int code = kd_features_find(&x->net, o->features, err);
     const size_t weights = code ? 0 : (size_t)x->net->params->total * sizeof(float), n = (size_t)o->batch;
     if (!code) code = kd_backend_open(&x->be, o->device, err);
     if (!code) code = x->be->alloc(x->be, (void **)&x->w, weights, err);
     if (!code) code = x->be->upload(x->be, x->w, x->net->w, weights, err);
     if (!code) {
+        if (!x->o.resize) x->o.resize = kd_resize_usual(x->net);
+        x->o.spatial = o->spatial && x->net->spatial, x->o.logits = o->logits && x->net->classes;
         x->input = kd_alloc(n * (size_t)(x->net->size * x->net->size * 3) * sizeof(float));
         x->pool = kd_alloc(n * (size_t)x->net->d * sizeof(float));
-        x->spatial = o->spatial ? kd_alloc(n * (size_t)x->net->spatial * sizeof(float)) : NULL;
-        x->logit = o->logits ? kd_alloc(n * (size_t)x->net->classes * sizeof(float)) : NULL;
+        x->spatial = x->o.spatial ? kd_alloc(n * (size_t)x->net->spatial * sizeof(float)) : NULL;
+        x->logit = x->o.logits ? kd_alloc(n * (size_t)x->net->classes * sizeof(float)) : NULL;
         x->index = kd_alloc(n * sizeof *x->index);
-        if (!x->input || !x->pool || (o->spatial && !x->spatial) || (o->logits && !x->logit) || !x->index)
+        if (!x->input || !x->pool || (x->o.spatial && !x->spatial) || (x->o.logits && !x->logit) || !x->index)
             code = kd_fail_memory(err, "features");
     }
     if (code) kd_extractor_close(x);
@@ -146,7 +71,7 @@ static int plan_make(struct plan *p, const kd_extractor *x, int64_t n, kd_err *e
     int k = 0, code = g && m.leaf ? 0 : kd_fail_memory(err, "a feature network");
     if (!code) {
         p->x = kd_input(g, "x", KD_F32, KD_SHAPE(n, x->net->size, x->net->size, 3));
-        kd_inception(&m, p->x, &p->out);
+        kd_feature_forward(&m, x->net, p->x, &p->out);
         code = kd_graph_error(g, err);
     }
     if (code) {
@@ -210,7 +135,7 @@ int kd_extract_add(kd_extractor *x, const kd_pictures *p, kd_err *err)
 
 kd_made kd_extractor_made(const kd_extractor *x, const char *images_resizer)
 {
-    return (kd_made){ x->net->name, x->net->hash, x->o.resize == KD_RESIZE_CLEAN ? "clean" : "torch", images_resizer };
+    return (kd_made){ x->net->name, x->net->hash, kd_resize_name(x->o.resize), images_resizer };
 }
 
 int64_t kd_extract_count(const kd_extractor *x) { return x->count; }

@@ -1,16 +1,16 @@
-// Weights of feature networks: from files or by a rule, batch norms folded.
-#include "model/feature_net.h"
-#include "base/io.h"
+// Networks for features: which one a file holds, its weights, the file that we write of them.
+#include "model/feature_private.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "formats/torch.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum { ALIGN = 16 };
+
+static const kd_feature_kind *const kinds[] = { &kd_feature_inception, &kd_feature_clip, &kd_feature_dinov2 };
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 void kd_feature_net_free(kd_feature_net *f)
 {
@@ -20,101 +20,88 @@ void kd_feature_net_free(kd_feature_net *f)
     kd_free(f);
 }
 
-// Where raw tensors come from: a file, or (frame NULL) the rule.
-typedef struct source { const char *path; kd_frame *frame; kd_torch *torch; kd_hash *hash; } source;
-
-static int source_open(source *s, const char *path, kd_err *err)
+void kd_feature_forward(kd_net *m, const kd_feature_net *f, kd_val *x, kd_feature_out *out)
 {
-    kd_in *in = NULL;
-    const void *bytes;
-    s->path = path;
-    KD_TRY(kd_in_open(&in, path, err));
-    const size_t n = kd_in_peek(in, &bytes, 64);
-    const bool torch = kd_torch_knows(bytes, n);
-    int code = torch ? kd_torch_read(&s->torch, in, err) : kd_safetensors_read(in, &s->frame, err);
-    kd_in_close(in);
-    if (!code && torch) s->frame = s->torch->tensors;
-    return !code && !s->frame ? kd_fail(err, KD_EFORMAT, "%s: empty", path) : code;
+    *out = (kd_feature_out){0};
+    f->kind->forward(m, f, x, out);
 }
 
-static void source_close(source *s)
+// Tensors of a file -----------------------------------------------------------------------------------------------------
+
+static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+static int find(const kd_raw *r, const char *name)
 {
-    if (s->torch) kd_torch_free(s->torch);
-    else kd_frame_free(s->frame);
-    kd_hash_free(s->hash);
+    const size_t n = strlen(r->prefix);
+    for (int i = 0; r->frame && i < r->frame->n; i++)
+        if (starts(r->frame->t[i].name, r->prefix) && !strcmp(r->frame->t[i].name + n, name)) return i;
+    return -1;
 }
 
-static int get(source *s, const char *name, kd_shape shape, float *to, kd_err *err)
+bool kd_raw_has(const kd_raw *r, const char *name) { return find(r, name) >= 0; }
+
+int64_t kd_raw_axis(const kd_raw *r, const char *name, int i)
+{
+    const int k = find(r, name);
+    return k >= 0 && i < r->frame->t[k].shape.n ? r->frame->t[k].shape.d[i] : 0;
+}
+
+int kd_raw_get(kd_raw *r, const char *name, kd_shape shape, float *to, kd_err *err)
 {
     const int64_t n = kd_shape_count(&shape);
-    if (!s->frame) kd_inception_rule(name, shape, to);
+    if (!r->frame) kd_inception_rule(name, shape, to);
     else {
         char want[128], got[128];
-        const kd_tensor *t = kd_frame_get(s->frame, name);
-        if (!t) return kd_fail(err, KD_EUSAGE, "%s: no tensor %s: not the weights of FID's Inception network", s->path, name);
+        const int i = find(r, name);
+        if (i < 0) return kd_fail(err, KD_EUSAGE, "%s: no tensor %s%s: not the weights of %s", r->file, r->prefix, name, r->what);
+        const kd_tensor *t = &r->frame->t[i];
         if (!kd_shape_same(&t->shape, &shape) || t->dtype > KD_BF16)
-            return kd_fail(err, KD_EUSAGE, "%s: tensor %s: expected %s of a floating type, got %s %s", s->path, name,
+            return kd_fail(err, KD_EUSAGE, "%s: tensor %s: expected %s of a floating type, got %s %s", r->file, t->name,
                            kd_shape_str(want, sizeof want, &shape), kd_dtype_name(t->dtype), kd_shape_str(got, sizeof got, &t->shape));
         kd_convert(to, KD_F32, t->data, t->dtype, n);
+        r->used[r->n_used++] = i;
     }
-    kd_hash_add(s->hash, name, strlen(name) + 1);
-    kd_hash_add(s->hash, to, (size_t)n * sizeof *to);
+    kd_hash_add(r->hash, name, strlen(name) + 1);
+    kd_hash_add(r->hash, to, (size_t)n * sizeof *to);
     return 0;
 }
 
-// Batch norm of a convolution's result y is (y - mean) g / sqrt(var + 0.001) + beta.
-static int fold(source *s, const char *layer, kd_shape shape, float *weight, float *bias, kd_err *err)
+// Does a name end so, after a prefix of whole words? Sets the prefix.
+static bool ends(const char *name, const char *end, char *prefix, size_t room)
 {
-    static const char *const parts[] = { "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var" };
-    const int64_t co = shape.d[0], each = kd_shape_count(&shape) / co;
-    char name[160];
-    snprintf(name, sizeof name, "%.120s.conv.weight", layer);
-    float *bn = kd_alloc((size_t)(4 * co) * sizeof *bn);
-    int code = bn ? get(s, name, shape, weight, err) : kd_fail_memory(err, "a feature network");
-    for (int i = 0; !code && i < 4; i++) {
-        snprintf(name, sizeof name, "%.120s.%s", layer, parts[i]);
-        code = get(s, name, KD_SHAPE(co), bn + i * co, err);
-    }
-    for (int64_t o = 0; !code && o < co; o++) {
-        const double f = (double)bn[o] / sqrt((double)bn[3 * co + o] + 0.001);
-        for (int64_t k = 0; k < each; k++) weight[o * each + k] = (float)(weight[o * each + k] * f);
-        bias[o] = (float)((double)bn[co + o] - (double)bn[2 * co + o] * f);
-    }
-    kd_free(bn);
-    return code;
+    const size_t n = strlen(name), k = strlen(end);
+    if (n < k || n - k >= room || strcmp(name + n - k, end) || (n > k && name[n - k - 1] != '.')) return false;
+    if (prefix) snprintf(prefix, room, "%.*s", (int)(n - k), name);
+    return true;
 }
 
-static int fill(kd_feature_net *f, source *s, kd_err *err)
+static const kd_feature_kind *kind_of(const kd_frame *f, char prefix[64])
 {
-    s->hash = kd_hash_new();
-    f->w = kd_alloc((size_t)f->params->total * sizeof *f->w);
-    if (!s->hash || !f->w) return kd_fail_memory(err, "a feature network");
-    for (int i = 0; i < f->params->n; i++) {
-        const kd_param_info *p = &f->params->p[i], *next = p + 1;          // a bias is declared after its weight
-        char layer[128];
-        if (!strcmp(p->name, "fc.weight")) KD_TRY(get(s, p->name, p->shape, f->w + p->offset, err));
-        else if (p->shape.n == 4) {
-            snprintf(layer, sizeof layer, "%.*s", (int)(strlen(p->name) - strlen(".weight")), p->name);
-            KD_TRY(fold(s, layer, p->shape, f->w + p->offset, f->w + next->offset, err));
-        }
-    }
-    snprintf(f->hash, sizeof f->hash, "%016llx", (unsigned long long)kd_hash_get(s->hash));
-    return 0;
+    for (int k = 0; k < KINDS; k++)
+        for (int i = 0; i < f->n; i++)
+            if (ends(f->t[i].name, kinds[k]->sign, prefix, 64)) return kinds[k];
+    return NULL;
 }
 
-// Every tensor of the file must be one of a layer.
-static int check_names(const kd_feature_net *f, const source *s, kd_err *err)
+bool kd_feature_knows(const kd_frame *tensors)
 {
-    for (int i = 0; s->frame && i < s->frame->n; i++) {
-        const char *name = s->frame->t[i].name, *end = strstr(name, ".conv.weight");
-        char weight[160];
-        if (!end) end = strstr(name, ".bn.");
-        snprintf(weight, sizeof weight, "%.*s.weight", end ? (int)(end - name) : 100, name);
-        if (strcmp(name, "fc.weight") && strcmp(name, "fc.bias") && !(end && kd_params_find(f->params, weight)))
-            return kd_fail(err, KD_EUSAGE, "%s: tensor %.100s: FID's Inception network has none of this name", s->path, name);
-    }
-    return 0;
+    char prefix[64];
+    return kind_of(tensors, prefix) != NULL;
 }
+
+static int fail_unknown(const kd_frame *f, const char *file, kd_err *err)
+{
+    static const struct { const char *tensor, *what; } near[] = {
+        { "attnpool.positional_embedding", "a ResNet of CLIP: only its vision transformers are known" },
+        { "vision_model.pre_layrnorm.weight", "CLIP under Hugging Face's names: take OpenAI's file, or open_clip's" },
+        { "embeddings.patch_embeddings.projection.weight", "DINOv2 under Hugging Face's names: take Facebook's file" } };
+    for (size_t k = 0; k < sizeof near / sizeof *near; k++)
+        for (int i = 0; i < f->n; i++)
+            if (ends(f->t[i].name, near[k].tensor, NULL, 64)) return kd_fail(err, KD_EUSAGE, "%s: %s", file, near[k].what);
+    return kd_fail(err, KD_EUSAGE, "%s: not the weights of a network for features: Inception, CLIP's image encoder, DINOv2", file);
+}
+
+// Loading ---------------------------------------------------------------------------------------------------------------
 
 static int declare(kd_feature_net *f, kd_err *err)
 {
@@ -126,9 +113,9 @@ static int declare(kd_feature_net *f, kd_err *err)
     }
     kd_net m = { .g = g, .params = f->params, .declare = true };
     kd_feature_out out;
-    kd_inception(&m, kd_input(g, "x", KD_F32, KD_SHAPE(1, f->size, f->size, 3)), &out);
+    kd_feature_forward(&m, f, kd_input(g, "x", KD_F32, KD_SHAPE(1, f->size, f->size, 3)), &out);
     int code = kd_graph_error(g, err);
-    if (!code && (!out.logits || m.out_of_memory)) code = kd_fail_memory(err, "a feature network");
+    if (!code && (!out.pool || m.out_of_memory)) code = kd_fail_memory(err, "a feature network");
     kd_graph_free(g);
     for (int i = 0; i < f->params->n; i++) {
         kd_param_info *p = &f->params->p[i];
@@ -138,62 +125,149 @@ static int declare(kd_feature_net *f, kd_err *err)
     return code;
 }
 
-static int make(kd_feature_net **out, source *s, const char *name, kd_err *err)
+static int fill(kd_feature_net *f, kd_raw *r, kd_err *err)
+{
+    r->hash = kd_hash_new();
+    r->used = kd_alloc((size_t)(r->frame ? r->frame->n + 1 : 1) * sizeof *r->used);
+    f->w = kd_alloc((size_t)f->params->total * sizeof *f->w);
+    if (!r->hash || !r->used || !f->w) return kd_fail_memory(err, "a feature network");
+    KD_TRY(f->kind->fill(f, r, err));
+    snprintf(f->hash, sizeof f->hash, "%016llx", (unsigned long long)kd_hash_get(r->hash));
+    return 0;
+}
+
+// Under the prefix every tensor must be of use, or known to be of none. other: those under none.
+static int check_names(const kd_feature_net *f, const kd_raw *r, int *other, kd_err *err)
+{
+    const size_t n = strlen(r->prefix);
+    bool *used = kd_alloc((size_t)(r->frame->n + 1) * sizeof *used);
+    int code = used ? 0 : kd_fail_memory(err, r->file);
+    for (int i = 0; !code && i < r->n_used; i++) used[r->used[i]] = true;
+    *other = 0;
+    for (int i = 0; !code && i < r->frame->n; i++) {
+        const char *name = r->frame->t[i].name;
+        if (!starts(name, r->prefix)) ++*other;
+        else if (!used[i] && !f->kind->passes(name + n))
+            code = kd_fail(err, KD_EUSAGE, "%s: tensor %.100s: %s has none of this name", r->file, name, r->what);
+    }
+    kd_free(used);
+    return code;
+}
+
+/// raw: of the kind. other: NULL, or set to the number of tensors outside its prefix.
+static int make(kd_feature_net **out, const kd_feature_kind *kind, kd_raw *raw, int *other, kd_err *err)
 {
     kd_feature_net *f = kd_alloc(sizeof *f);
+    int dropped = 0;
     if (!f) return kd_fail_memory(err, "a feature network");
-    *f = (kd_feature_net){ .size = 299, .d = 2048, .spatial = 17 * 17 * 7, .classes = 1008 };
-    for (int c = 0; c < 3; c++) f->mean[c] = f->scale[c] = 128;
-    snprintf(f->name, sizeof f->name, "%s", name);
-    int code = declare(f, err);
-    if (!code) code = check_names(f, s, err);
-    if (!code) code = fill(f, s, err);
+    f->kind = kind;
+    raw->what = kind->what;
+    int code = kind->shape(f, raw, err);
+    if (!code) code = declare(f, err);
+    if (!code) code = fill(f, raw, err);
+    if (!code && raw->frame) code = check_names(f, raw, &dropped, err);
+    if (other) *other = dropped;
     if (code) kd_feature_net_free(f);
     else *out = f;
     return code;
 }
 
-int kd_inception_load(kd_feature_net **f, const char *path, kd_err *err)
+static void raw_free(kd_raw *r)
 {
-    source s = {0};
-    int code = source_open(&s, path, err);
-    if (!code) code = make(f, &s, "inception", err);
-    source_close(&s);
+    kd_hash_free(r->hash);
+    kd_free(r->used);
+}
+
+static int open_raw(kd_raw *r, const kd_feature_kind **kind, const kd_frame *f, const char *file, kd_err *err)
+{
+    const char *says = kd_frame_kind(f);
+    *r = (kd_raw){ .file = file, .frame = f, .activation = kd_frame_meta(f, "activation") };
+    if (says && strcmp(says, "encoder/1"))
+        return kd_fail(err, KD_EFORMAT, "%s: expected a network for features, got %.64s", file, says);
+    return (*kind = kind_of(f, r->prefix)) ? 0 : fail_unknown(f, file, err);
+}
+
+static int load_frame(kd_feature_net **f, const kd_frame *frame, const char *file, kd_err *err)
+{
+    kd_raw raw;
+    const kd_feature_kind *kind;
+    KD_TRY(open_raw(&raw, &kind, frame, file, err));
+    const int code = make(f, kind, &raw, NULL, err);
+    raw_free(&raw);
     return code;
+}
+
+int kd_feature_load(kd_feature_net **f, const char *path, kd_err *err)
+{
+    kd_in *in = NULL;
+    kd_torch *torch = NULL;
+    kd_frame *frame = NULL;
+    const void *bytes;
+    KD_TRY(kd_in_open(&in, path, err));
+    const size_t n = kd_in_peek(in, &bytes, 64);
+    if (kd_torch_knows(bytes, n)) kd_torch_read(&torch, in, err);
+    else kd_safetensors_read_last(in, NULL, NULL, &frame, err);
+    if (!err->code) load_frame(f, torch ? torch->tensors : frame, kd_in_name(in), err);
+    kd_in_close(in);
+    kd_torch_free(torch);
+    kd_frame_free(frame);
+    return err->code;
 }
 
 int kd_inception_random(kd_feature_net **f, kd_err *err)
 {
-    source s = {0};
-    const int code = make(f, &s, "random features (inception)", err);
-    source_close(&s);
+    kd_raw rule = {0};
+    const int code = make(f, &kd_feature_inception, &rule, NULL, err);
+    if (!code) snprintf((*f)->name, sizeof (*f)->name, "random features (inception)");
+    raw_free(&rule);
     return code;
 }
 
-// The rule: a hash of (index, name) as a uniform in [-0.5, 0.5), scaled by what the tensor is.
-static double uniform(uint32_t crc, uint64_t i)
+// encoder/1 -------------------------------------------------------------------------------------------------------------
+
+static int copy(kd_frame *to, const kd_feature_net *f, const kd_raw *r, kd_err *err)
 {
-    uint32_t h = (uint32_t)(i * 2654435761u) + crc;
-    h ^= h >> 16, h *= 0x85ebca6b;
-    h ^= h >> 13, h *= 0xc2b2ae35;
-    h ^= h >> 16;
-    return h / 4294967296.0 - 0.5;
+    KD_TRY(kd_frame_set_meta(to, "kd", "encoder/1", err));
+    KD_TRY(kd_frame_set_meta(to, "network", f->kind->name, err));
+    if (r->activation && f->kind == &kd_feature_clip) KD_TRY(kd_frame_set_meta(to, "activation", r->activation, err));
+    for (int i = 0; i < r->n_used; i++) {
+        const kd_tensor *t = &r->frame->t[r->used[i]];
+        kd_tensor *copy;
+        KD_TRY(kd_frame_add(to, t->name + strlen(r->prefix), t->dtype, t->shape, NULL, &copy, err));
+        memcpy(copy->data, t->data, kd_tensor_bytes(t));
+    }
+    return 0;
 }
 
-static bool ends(const char *s, const char *end)
+static int say(char **said, const kd_feature_net *f, const char *file, int other, kd_err *err)
 {
-    const size_t n = strlen(s), k = strlen(end);
-    return n >= k && !strcmp(s + n - k, end);
+    kd_str text = {0};
+    int code = kd_str_printf(&text, err, "%s: %s", file, f->name);
+    if (!code && other) code = kd_str_printf(&text, err, "; %d tensors of other parts left out", other);
+    *said = text.p;
+    return code;
 }
 
-void kd_inception_rule(const char *name, kd_shape shape, float *to)
+int kd_feature_frame(kd_frame **to, const kd_frame *tensors, const char *file, const char *activation, char **said, kd_err *err)
 {
-    const int64_t n = kd_shape_count(&shape);
-    const uint32_t crc = (uint32_t)crc32(0, (const unsigned char *)name, (unsigned)strlen(name));
-    double offset = 0, factor = 2 * sqrt(6 / ((double)n / (double)shape.d[0]));          // He's bound for a weight
-    if (ends(name, ".bn.weight")) offset = 1, factor = 0.4;
-    else if (ends(name, ".bn.bias")) factor = 0.4;
-    else if (ends(name, ".running_mean")) factor = 0.2;
-    else if (ends(name, ".running_var")) offset = 1, factor = 0.5;
-    for (int64_t i = 0; i < n; i++) to[i] = (float)(offset + factor * uniform(crc, (uint64_t)i));
+    kd_raw raw;
+    kd_feature_net *f = NULL;
+    const kd_feature_kind *kind = NULL;
+    int other = 0;
+    *to = NULL, *said = NULL;
+    KD_TRY(open_raw(&raw, &kind, tensors, file, err));
+    if (activation && kind != &kd_feature_clip)
+        return kd_fail(err, KD_EUSAGE, "%s: --activation is for CLIP, this is %s", file, kind->what);
+    raw.activation = activation;
+    int code = make(&f, kind, &raw, &other, err);
+    if (!code && !(*to = kd_frame_new())) code = kd_fail_memory(err, file);
+    if (!code) code = copy(*to, f, &raw, err);
+    if (!code) code = say(said, f, file, other, err);
+    if (code) {
+        kd_frame_free(*to);
+        *to = NULL;
+    }
+    kd_feature_net_free(f);
+    raw_free(&raw);
+    return code;
 }

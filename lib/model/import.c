@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "formats/model.h"
 #include "formats/unetcu.h"
+#include "model/feature_net.h"
 #include "model/guess.h"
 #include "model/import_private.h"
 #include <stdlib.h>
@@ -60,6 +61,15 @@ bool kd_import_trains(const kd_import *i)
 {
     return i->torch && kd_import_has(i->torch->tensors, "model.") && kd_import_has(i->torch->tensors, "model_ema.") &&
            json_object_get(i->torch->rest, "opt");
+}
+
+static const kd_frame *tensors_of(const kd_import *i) { return i->torch ? i->torch->tensors : i->frame; }
+
+bool kd_import_encodes(const kd_import *i) { return !kd_frame_kind(tensors_of(i)) && kd_feature_knows(tensors_of(i)); }
+
+int kd_import_features(kd_frame **f, const kd_import *i, const char *activation, char **said, kd_err *err)
+{
+    return kd_feature_frame(f, tensors_of(i), i->file, activation, said, err);
 }
 
 int kd_import_part(kd_frame **part, const kd_frame *f, const char *prefix, kd_err *err)

@@ -21,6 +21,11 @@ bool kd_import_trains(const kd_import *i);
 /// errors  KD_EUSAGE if parameters are missing, left over or of another shape (they are listed), or nothing can be guessed
 int kd_import_model(kd_model **m, const kd_import *i, kd_config *config, kd_err *err);
 
+/// Is it a network for features (feature_net.h): does kd_import_features take it?
+bool kd_import_encodes(const kd_import *i);
+/// It as encoder/1 (formats/encoder.md). activation, said: those of kd_feature_frame
+int kd_import_features(kd_frame **f, const kd_import *i, const char *activation, char **said, kd_err *err);
+
 /// What k-diffusion's file does not say of its run.
 typedef struct kd_import_run { uint64_t seed; int64_t batch; } kd_import_run;      // of later draws; images of a micro-batch
 

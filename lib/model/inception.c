@@ -1,7 +1,7 @@
 // InceptionV3. Szegedy et al. 2015, arXiv:1512.00567, with the differences that TensorFlow's network of FID has: average pools do not
 // count their padding, and the last block's pool is a maximum. Names as in torchvision's and pytorch-fid's state dicts.
-// A convolution's batch norm is in its weight and bias (feature_net.c).
-#include "model/feature_net.h"
+// A convolution's batch norm is in its weight and bias (inception_weights.c).
+#include "model/feature_private.h"
 #include "op/unet.h"
 
 /// Kernel h x w of layer `name` in the present scope, then ReLU.
@@ -93,7 +93,6 @@ static kd_val *note(kd_feature_out *out, const char *name, kd_val *x)
 void kd_inception(kd_net *m, kd_val *x, kd_feature_out *out)
 {
     kd_val *branch = NULL;
-    *out = (kd_feature_out){0};
     x = note(out, "Conv2d_1a_3x3", conv3_down(m, x, "Conv2d_1a_3x3", 32));
     x = note(out, "Conv2d_2a_3x3", conv(m, x, "Conv2d_2a_3x3", 32, 3, 3, 1, false));
     x = note(out, "Conv2d_2b_3x3", conv3(m, x, "Conv2d_2b_3x3", 64));

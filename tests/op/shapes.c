@@ -55,7 +55,8 @@ static const struct { kd_val *(*make)(ins *s); const char *starts; } bad[] = {
     { qk_norm_v1, "qk_norm_rope_v1 net.layer: " }, { resample, "resample net.layer: " }, { pool, "pool net.layer: " },
     { concat, "concat net.layer: " }, { slice, "slice net.layer: " }, { unshuffle, "pixel_unshuffle net.layer: " },
     { shuffle, "pixel_shuffle net.layer: " }, { add_image, "add_image net.layer: " }, { image_mean, "image_sum net.layer: " },
-    { tokens, "tokens net.layer: " }, { timestep, "timestep net.layer: " }, { gauss_nll, "gauss_nll net.layer: " }, { channels, "dropout_channels net.layer: " } };
+    { tokens, "tokens net.layer: " },
+    { timestep, "timestep net.layer: " }, { gauss_nll, "gauss_nll net.layer: " }, { channels, "dropout_channels net.layer: " } };
 
 static void refused(t_run *t)
 {

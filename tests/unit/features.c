@@ -1,6 +1,7 @@
 // The way of images to features: golden resizing to 299 pixels by clean-fid and k-diffusion; collecting in any order and in any runs.
 #include "base/memory.h"
 #include "base/random.h"
+#include "data/picture.h"
 #include "metric/extract.h"
 #include "metric/kid.h"
 #include "tests/support/golden.h"
@@ -85,6 +86,36 @@ static void test_kinds(void **state)
     free(a), free(b);
 }
 
+// pil is Pillow's resizing of 8-bit pictures, which lib/data's tests compare with it; grey and float images are brought to that first.
+static void test_pil(void **state)
+{
+    (void)state;
+    enum { H = 40, W = 31, TO = 24 };
+    kd_err err = {0};
+    uint8_t colour[H * W * 3], grey[H * W];
+    static float exact[H * W * 3], a[TO * TO * 3], b[TO * TO * 3];
+    const kd_feature_net net = { .size = TO, .mean = { 10, 20, 30 }, .scale = { 2, 4, 8 } };
+    for (int i = 0; i < H * W * 3; i++) colour[i] = grey[i / 3] = pixel("pil", 0, i / 3 / W, i / 3 % W, 2);
+    kd_images_float(exact, colour, H * W * 3);
+    for (int i = 0; i < H * W * 3; i++) exact[i] += 0.003f;                         // a third of a level: rounded away
+    const kd_pictures p[] = { { KD_U8, 1, H, W, 3, colour, NULL }, { KD_U8, 1, H, W, 1, grey, NULL }, { KD_F32, 1, H, W, 3, exact, NULL } };
+    kd_picture want = { .p = kd_alloc(sizeof colour), .h = H, .w = W, .c = 3 };
+    memcpy(want.p, colour, sizeof colour);
+    assert_int_equal(kd_picture_resize(&want, TO, TO, KD_BICUBIC, &err), 0);
+    assert_int_equal(kd_extract_prepare(a, &p[0], &net, KD_RESIZE_PIL, &err), 0);
+    for (int i = 0; i < TO * TO * 3; i++) assert_true(a[i] == ((float)want.p[i] - net.mean[i % 3]) / net.scale[i % 3]);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(kd_extract_prepare(b, &p[i], &net, KD_RESIZE_PIL, &err), 0);
+        assert_memory_equal(a, b, sizeof a);
+    }
+    kd_picture_free(&want);
+    const kd_feature_net inception = { .classes = 1008 };
+    assert_int_equal(kd_resize_usual(&inception), KD_RESIZE_CLEAN);
+    assert_int_equal(kd_resize_usual(&net), KD_RESIZE_PIL);
+    assert_int_equal(kd_resize_of("pil"), KD_RESIZE_PIL);
+    assert_int_equal(kd_resize_of(""), KD_RESIZE_USUAL);
+}
+
 static kd_set *collect(const float *x, const int64_t *index, int64_t n, int64_t d, int64_t run)
 {
     kd_err err = {0};
@@ -137,6 +168,7 @@ static void test_collect(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_resize), cmocka_unit_test(test_kinds), cmocka_unit_test(test_collect) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_resize), cmocka_unit_test(test_kinds), cmocka_unit_test(test_pil),
+                                        cmocka_unit_test(test_collect) };
     return cmocka_run_group_tests_name("features", tests, NULL, NULL);
 }

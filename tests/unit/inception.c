@@ -2,6 +2,7 @@
 // timeout: 600
 #include "base/memory.h"
 #include "cpu/cpu.h"
+#include "formats/safetensors.h"
 #include "model/feature_net.h"
 #include "op/program.h"
 #include "op/unet.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <cmocka.h>
 
@@ -54,6 +56,44 @@ static void test_rule(void **state)
     json_decref(names), kd_frame_free(f);
 }
 
+// A state dict as pytorch-fid's file has it, written as encoder/1 and read again: the same network, under the same hash.
+static void test_import(void **state)
+{
+    (void)state;
+    kd_err err = {0};
+    kd_feature_net *rule, *read;
+    kd_frame *f = kd_frame_new(), *to;
+    kd_out *out;
+    json_t *names = json_load_file("tests/golden/inception_names.json", 0, NULL), *shape;
+    const char *name;
+    char *said, path[] = "/tmp/kd-inception-XXXXXX";
+    json_object_foreach(json_object_get(names, "tensors"), name, shape) {
+        int64_t d[KD_MAX_DIMS];
+        kd_tensor *t;
+        for (size_t i = 0; i < json_array_size(shape); i++) d[i] = json_integer_value(json_array_get(shape, i));
+        const bool count = strstr(name, "num_batches_tracked");
+        const kd_shape s = kd_shape_of((int)json_array_size(shape), d);
+        assert_int_equal(kd_frame_add(f, name, count ? KD_I64 : KD_F32, s, NULL, &t, &err), 0);
+        if (!count) kd_inception_rule(name, s, t->data);
+    }
+    assert_true(kd_feature_knows(f));
+    if (kd_feature_frame(&to, f, "x.pth", NULL, &said, &err)) fail_msg("%s", err.msg);
+    assert_string_equal(said, "x.pth: inception");
+    assert_int_equal(to->n, 94 * 5 + 1);
+    close(mkstemp(path));
+    assert_int_equal(kd_out_open(&out, path, true, &err) || kd_safetensors_write(out, to, &err) || kd_out_commit(out, &err), 0);
+    kd_out_close(out);
+    if (kd_feature_load(&read, path, &err)) fail_msg("%s", err.msg);
+    unlink(path);
+    assert_int_equal(kd_inception_random(&rule, &err), 0);
+    assert_string_equal(read->name, "inception");
+    assert_string_equal(read->hash, rule->hash);
+    assert_memory_equal(read->w, rule->w, (size_t)rule->params->total * sizeof *rule->w);
+    free(said);
+    json_decref(names), kd_frame_free(f), kd_frame_free(to);
+    kd_feature_net_free(read), kd_feature_net_free(rule);
+}
+
 static double allowed(const char *name) { return fmax(1e-6, 3 * golden_tolerance("inception", name)); }
 
 static void test_features(void **state)
@@ -81,7 +121,7 @@ static void test_features(void **state)
     kd_graph *g = kd_graph_new();
     kd_net m = { .g = g, .params = f->params, .leaf = calloc((size_t)f->params->n, sizeof *m.leaf) };
     kd_val *in = kd_input(g, "x", KD_F32, KD_SHAPE(2, SIDE, SIDE, 3)), *outs[20];
-    kd_inception(&m, in, &out);
+    kd_feature_forward(&m, f, in, &out);
     for (int i = 0; i < out.modules; i++) outs[i] = kd_image_mean(g, out.module[i]);
     outs[out.modules] = out.pool;
     if (kd_graph_error(g, &err)) fail_msg("%s", err.msg);
@@ -112,6 +152,6 @@ static void test_features(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rule), cmocka_unit_test(test_features) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rule), cmocka_unit_test(test_import), cmocka_unit_test(test_features) };
     return cmocka_run_group_tests_name("inception", tests, NULL, NULL);
 }
