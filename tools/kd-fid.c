@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "metric/find.h"
 #include "metric/open.h"
 #include "metric/score.h"
 #include <stdlib.h>
@@ -19,14 +20,15 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     kd_score_options *s = &a->score;
     kd_extract_options *e = &a->source.options;
-    const char *resize = "clean";
+    const char *resize = "";
     const kd_opt opts[] = {
         KD_OPT_ARG("REFERENCE", &a->reference, 0, "what samples are compared with: images, statistics, features, npz, FILE:NAME"),
         KD_OPT_ARG("SAMPLES", &a->samples, 0, "the same (default: stdin)"),
         KD_OPT_STR('m', "metrics", &a->metrics, "LIST", "some of " KD_SCORE_NAMES " (default fid,kid)"),
-        KD_OPT_STR('f', "features", &e->features, "FILE", "weights of the network for images, or random (default: in $KD_HOME)"),
-        KD_OPT_CHOICE(0, "resize", &resize, "clean|torch",
-                      "images to the network's size as clean-fid or k-diffusion does (default clean)"),
+        KD_OPT_STR('f', "features", &e->features, KD_FEATURES_TAKES,
+                   "network for images, from $KD_HOME or a file of weights (default inception)"),
+        KD_OPT_CHOICE(0, "resize", &resize, "clean|torch|pil",
+                      "images to the network's size as clean-fid, k-diffusion or Pillow does (default clean; CLIP and DINOv2 pil)"),
         KD_OPT_INT('b', "batch", &e->batch, 1, 4096, "images a run of the network; changes memory only (default 8)"),
         KD_OPT_FLAG(0, "json", &a->json, "one JSON object instead of text"),
         KD_OPT_STR(0, "write-ref", &a->write_ref, "FILE", "write the statistics of the one set given, compare nothing"),
@@ -45,7 +47,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
     KD_TRY(kd_cli_parse("kd-fid", "compare a set of images with a reference: FID, KID and others", opts,
                         KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
     if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
-    e->resize = strcmp(resize, "torch") ? KD_RESIZE_CLEAN : KD_RESIZE_TORCH;
+    e->resize = kd_resize_of(resize);
     e->device = a->common.device;
     if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
     if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);

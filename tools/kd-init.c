@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct args {
-    const char *config, *from, *weights, *override, *dtype, *to, *toy, *shape, *wrap;
+    const char *config, *from, *weights, *override, *dtype, *to, *toy, *shape, *wrap, *activation;
     int64_t size[3];         // of --shape
     uint64_t seed;
     int64_t batch;
@@ -34,8 +34,8 @@ static int check(const struct args *a, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "expected CONFIG or --from FILE, %s", a->config ? "got both" : "got neither");
     if (!a->from && (a->weights || a->override || is(a->to, "checkpoint")))
         return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->weights ? "--weights" : a->override ? "--config" : "--to checkpoint");
-    if (!a->from && has_batch(a))
-        return kd_fail(err, KD_EUSAGE, "--batch: only with --from");
+    if (!a->from && (has_batch(a) || a->activation))
+        return kd_fail(err, KD_EUSAGE, "%s: only with --from", a->activation ? "--activation" : "--batch");
     if (is(a->to, "checkpoint") && (a->weights || a->dtype))
         return kd_fail(err, KD_EUSAGE, "%s: not with --to checkpoint, which has both weights, in fp32",
                        a->weights ? "--weights" : "--dtype");
@@ -62,6 +62,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff", "what to write (default: what FILE is)"),
         KD_OPT_STR(0, "config", &a->override, "CONFIG", "config for a foreign file without one"),
         KD_OPT_CHOICE(0, "wrap", &a->wrap, "karras|v|eps|vd", "how the network becomes a denoiser (default: the config's)"),
+        KD_OPT_CHOICE(0, "activation", &a->activation, "gelu|quick_gelu", "of CLIP's weights, which may not say (OpenAI's: quick_gelu)"),
         KD_OPT_STR(0, "toy", &a->toy, "FILE", "a mixture of Gaussians (weight, std, mean), known exactly, for tests"),
         KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "of its images where mean [k] is for each pixel"),
         KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32; fp16 for kdiff)"),
@@ -153,6 +154,33 @@ static int import_model(kd_frame **f, const kd_import *i, kd_config *config, con
     return err->code;
 }
 
+/// A network for features is written as it is.
+static int import_features(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
+{
+    const char *odd = a->weights ? "--weights" : a->override ? "--config" : a->wrap ? "--wrap" : a->to ? "--to" : a->dtype ? "--dtype" :
+                      has_seed(a) ? "--seed" : has_batch(a) ? "--batch" : NULL;
+    char *said = NULL;
+    kd_config_free(config);
+    if (odd)
+        return kd_fail(err, KD_EUSAGE, "%s: %s: not for a network of features, which is written as it is", a->from, odd);
+    if (!kd_import_features(f, i, a->activation, &said, err)) {
+        kd_say("%s", said);
+        kd_frame_add_history(*f, a->common.no_history ? NULL : a->common.history, err);
+    }
+    free(said);
+    return err->code;
+}
+
+static int import_any(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)
+{
+    if (kd_import_encodes(i))
+        return import_features(f, i, config, a, err);
+    if (!a->activation)
+        return (wants_checkpoint(a, i) ? import_checkpoint : import_model)(f, i, config, a, err);
+    kd_config_free(config);
+    return kd_fail(err, KD_EUSAGE, "%s: --activation is for CLIP, which this is not", a->from);
+}
+
 static int from_file(kd_frame **f, const struct args *a, kd_err *err)
 {
     kd_config *config = NULL;
@@ -162,7 +190,7 @@ static int from_file(kd_frame **f, const struct args *a, kd_err *err)
     if (kd_import_open(&i, a->from, is(a->weights, "raw"), err))
         kd_config_free(config);
     else
-        (wants_checkpoint(a, i) ? import_checkpoint : import_model)(f, i, config, a, err);
+        import_any(f, i, config, a, err);
     kd_import_close(i);
     return err->code;
 }

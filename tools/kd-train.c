@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "metric/find.h"
 #include "train/draws.h"
 #include "train/loop.h"
 #include "train/session.h"
@@ -38,7 +39,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_INT(0, "eval-every", &a->l.eval_every, 1, KD_MAX_STEP, "steps between evaluations"),
         KD_OPT_INT(0, "eval-n", &a->e.n, 2, 1 << 24, "images drawn for one (default 2000)"),
         KD_OPT_STR(0, "metrics", &a->metrics, "LIST", "some of kd-fid's scores (default fid,kid)"),
-        KD_OPT_STR(0, "features", &a->e.features, "FILE", "weights of the network for evaluation, or random (default: in $KD_HOME)"),
+        KD_OPT_STR(0, "features", &a->e.features, KD_FEATURES_TAKES, "network for evaluation, as of kd-fid (default inception)"),
         KD_OPT_FLAG(0, "eval-only", &a->eval_only, "with --resume: evaluate, print the scores, train nothing"),
         KD_OPT_STR(0, "log", &a->s.log, "FILE", "a JSON line a step (default NAME_log.jsonl)"),
         KD_OPT_INT(0, "log-every", &a->l.log_every, 1, KD_MAX_STEP, "steps between lines on stderr if it is no terminal (default 25)"),

@@ -9,7 +9,7 @@ _kd()
     fi
     while IFS=$'\t' read -r option takes; do
         if [[ $option == "$before" && $takes == *'|'* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "${takes//|/ }" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W "${takes//|/ }" -- "$word"; if [[ "|$takes|" == *'|FILE|'* ]]; then compgen -f -- "$word"; fi)
             return
         fi
     done < <("$1" --complete 2>/dev/null)
