@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void must(int code, const kd_err *err) { if (code) fail_msg("%s", err->msg); }
@@ -164,6 +165,79 @@ static void test_guidance(void **state)
     close_denoiser(&f);
 }
 
+// The peer's own guided run: the start out of a file, as --init takes it.
+static void test_golden_guidance(void **state)
+{
+    (void)state;
+    char file[] = "/tmp/kd-draw-XXXXXX", init[64], classes[32];
+    kd_frame *golden = golden_load("model_sampling"), *f = kd_frame_new();
+    fixture m = open_file("v2_neighborhood_k7");
+    kd_out *out;
+    kd_err err = { 0 };
+    int64_t count, n;
+    const int fd = mkstemp(file);
+    assert_true(fd >= 0);
+    close(fd);
+    float *unit = golden_f32(golden, "v2_neighborhood_k7.unit", &count), *sigmas = golden_f32(golden, "sigmas", NULL);
+    const int64_t *class_cond = kd_frame_get(golden, "v2_neighborhood_k7.class_cond")->data;
+    double *want = golden_f64(golden, "v2_neighborhood_k7.cfg2.5.dpmpp_2m_sde_heun_eta0", NULL);
+    for (int64_t i = 0; i < count; i++) unit[i] *= sigmas[0];
+    must(kd_frame_add(f, "x", KD_F32, KD_SHAPE(count / 784, 1, 28, 28), unit, NULL, &err), &err);
+    must(kd_out_open(&out, file, false, &err), &err);
+    must(kd_safetensors_write(out, f, &err), &err);
+    must(kd_out_commit(out, &err), &err);
+    kd_out_close(out);
+    kd_frame_free(f);
+
+    kd_draw_opts o = kd_draw_defaults();
+    snprintf(classes, sizeof classes, "%d,%d", (int)class_cond[0], (int)class_cond[1]);
+    snprintf(init, sizeof init, "%s:x", file);
+    o.init = init, o.sigmas = "tests/golden/model_sampling.safetensors:sigmas", o.as_float = true;
+    o.classes = classes, o.sampler = "dpmpp_2m_sde", o.o.solver = "heun", o.o.eta = 0, o.guidance.scale = 2.5;
+    float *got = draw_all(&o, &m, NULL, &n, NULL);
+    assert_int_equal(n, 2);
+    assert_int_equal(count, 2 * 784);
+    const double error = golden_error(got, want, count), allowed = 3 * golden_tolerance("model_sampling", "v2_neighborhood_k7.cfg2.5");
+    printf("# cfg 2.5: %.2g of %.2g allowed\n", error, allowed);
+    assert_true(error <= allowed);
+    remove(file);
+    free(unit), free(sigmas), free(want), free(got);
+    kd_frame_free(golden);
+    close_denoiser(&m);
+}
+
+// A clamp at the percentile of |D|, between neighbours by a line, against one written here; static is a clamp at 1.
+static void test_dynamic_threshold(void **state)
+{
+    (void)state;
+    fixture f = open_file("v2_global");
+    enum { SIZE = 16 * 16 * 3 };
+    float x[SIZE], plain[SIZE], got[SIZE], sorted[SIZE], sigma = 3;
+    const int64_t image = 0;
+    kd_err err = { 0 };
+    kd_guide g = { .g = { .scale = 1, .low = 0, .high = INFINITY }, .d = f.d, .size = SIZE };
+    for (int i = 0; i < SIZE; i++) x[i] = 8 * (float)sin(i) * (float)(i % 7);
+    must(kd_guide_call(&g, 1, &image, &sigma, x, plain, &err), &err);
+    for (int i = 0; i < SIZE; i++) {
+        int k = i;
+        for (; k > 0 && sorted[k - 1] > fabsf(plain[i]); k--) sorted[k] = sorted[k - 1];
+        sorted[k] = fabsf(plain[i]);
+    }
+    for (int p = 0; p <= 100; p += 10) {
+        const double at = p / 100. * (SIZE - 1), below = sorted[(int)at], above = sorted[(int)ceil(at)];
+        const double q = fmax(1, below + (at - floor(at)) * (above - below));
+        g.g.threshold = KD_THRESHOLD_DYNAMIC, g.g.percentile = p;
+        must(kd_guide_call(&g, 1, &image, &sigma, x, got, &err), &err);
+        for (int i = 0; i < SIZE; i++) assert_true(fabs(got[i] - fmin(fmax(plain[i], -q), q) / q) < 1e-6);
+    }
+    assert_true(sorted[SIZE / 2] < 1 && sorted[SIZE * 9 / 10] > 1);         // both kinds of percentile
+    g.g.threshold = KD_THRESHOLD_STATIC;
+    must(kd_guide_call(&g, 1, &image, &sigma, x, got, &err), &err);
+    for (int i = 0; i < SIZE; i++) assert_true(got[i] == fminf(fmaxf(plain[i], -1), 1));
+    kd_guide_free(&g);
+    close_denoiser(&f);
+}
+
 static void test_threshold(void **state)
 {
     (void)state;
@@ -258,6 +332,7 @@ static void test_random_classes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden), cmocka_unit_test(test_guidance), cmocka_unit_test(test_threshold),
+                                        cmocka_unit_test(test_golden_guidance), cmocka_unit_test(test_dynamic_threshold),
                                         cmocka_unit_test(test_seeds), cmocka_unit_test(test_lists), cmocka_unit_test(test_slerp),
                                         cmocka_unit_test(test_random_classes) };
     return cmocka_run_group_tests_name("draw", tests, NULL, NULL);
