@@ -44,11 +44,9 @@ static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
     const kd_sampler *s = kd_sampler_find(d->sampler);
     const char *from = (const char *)&d->o;
     for (const kd_opt *o = opts; o->type != KD_OPT_T_END; o++) {
-        const char *to = o->to;
-        const bool of_sampler = (to >= from && to < from + sizeof d->o) || o->to == &a->error_norm;
-        if (of_sampler && kd_given(&a->common, o->to) && !kd_sampler_uses(s, o->name))
-            return kd_fail(err, KD_EUSAGE, "--%s: %s has no use for it%s%s", o->name, s->name, *s->options ? ", only for " : "",
-                           s->options);
+        const bool of_sampler = (const char *)o->to >= from && (const char *)o->to < from + sizeof d->o;
+        if ((of_sampler || o->to == &a->error_norm) && kd_given(&a->common, o->to) && !kd_sampler_uses(s, o->name))
+            return kd_fail(err, KD_EUSAGE, "--%s: %s uses %s", o->name, s->name, *s->options ? s->options : "no such options");
     }
     if (kd_given(&a->common, &d->steps) && (d->sigmas || !kd_sampler_calls(s, 1)))
         return kd_fail(err, KD_EUSAGE, "--steps: not with --sigmas or dpm_adaptive, which have steps of their own");
@@ -191,9 +189,8 @@ int main(int argc, char **argv)
     kd_talk_init("kd-sample", a.common.quiet);
     kd_catch_signals();
     if (kd_out_open(&out, a.common.out, true, &err) || prepare(&r, &a, &err)) goto done;
-    const char *history = a.common.no_history ? NULL : a.common.history;
-    if (kd_images_create(&r.to, out, kd_drawing_info(r.drawing), history, &err) || draw(&r, &err)) goto done;
-    kd_out_commit(out, &err);
+    if (kd_images_create(&r.to, out, kd_drawing_info(r.drawing), a.common.no_history ? NULL : a.common.history, &err)) goto done;
+    if (!draw(&r, &err)) kd_out_commit(out, &err);
 done:
     kd_status_clear();
     kd_out_close(out);
