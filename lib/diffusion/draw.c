@@ -9,7 +9,7 @@
 kd_draw_opts kd_draw_defaults(void)
 {
     return (kd_draw_opts){ .count = -1, .batch = 64, .steps = 50, .sampler = "dpmpp_2m", .o = kd_sampler_defaults(), .schedule = "karras",
-                           .sigma_min = NAN, .sigma_max = NAN, .rho = NAN, .beta_d = 19.9, .beta_min = 0.1, .eps_s = 1e-3, .sigma = NAN,
+                           .sigma_min = NAN, .sigma_max = NAN, .rho = NAN, .beta_d = NAN, .beta_min = NAN, .eps_s = NAN, .sigma = NAN,
                            .guidance = { .scale = 1, .low = 0, .high = INFINITY, .percentile = 99.5 } };
 }
 

@@ -11,7 +11,7 @@ typedef struct kd_draw_opts {
     const char *seeds, *interpolate, *classes;
     const char *sampler; kd_sampler_opts o;
     const char *schedule, *sigmas;                                     // karras|exponential|polyexponential|vp|model; FILE:NAME
-    double sigma_min, sigma_max, rho, beta_d, beta_min, eps_s;         // NAN: the config's; 7, or 1 for polyexponential
+    double sigma_min, sigma_max, rho, beta_d, beta_min, eps_s;         // NAN: the config's; 7, or 1 for polyexponential; 19.9, 0.1, 0.001
     kd_guidance guidance;
     const char *init, *noise;                                          // FILE:NAME
     const char *from, *mask; double sigma;

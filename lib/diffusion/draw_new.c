@@ -26,6 +26,8 @@ static int check_schedule(const kd_drawing *d, const kd_draw_opts *o, kd_err *er
     KD_TRY(refuse(has_own_ends(o) && (!isnan(o->sigma) || !isnan(o->sigma_min) || !isnan(o->sigma_max)),
                   "--sigma, --sigma-min, --sigma-max: not with --sigmas or --schedule vp or model, which have ends of their own", err));
     KD_TRY(refuse(!isnan(o->rho) && !rho, "--rho: only with --schedule karras or polyexponential", err));
+    KD_TRY(refuse(!is_schedule(o, "vp") && (!isnan(o->beta_d) || !isnan(o->beta_min) || !isnan(o->eps_s)),
+                  "--beta-d, --beta-min, --eps-s: only with --schedule vp", err));
     KD_TRY(refuse(!isnan(o->rho) && kd_sampler_ends_above_zero(d->sampler),
                   "--rho: not with dpm_fast or dpm_adaptive, which take a schedule's ends only", err));
     return refuse(is_schedule(o, "model") && !config_of(d)->steps, "--schedule model: the model has no steps of its own", err);
@@ -112,7 +114,8 @@ static int schedule(kd_drawing *d, int64_t n, kd_err *err)
     if (!strcmp(o->schedule, "polyexponential"))
         return kd_sigmas_polyexponential(d->sigmas, n, low, high, isnan(o->rho) ? 1 : o->rho, err);
     if (!strcmp(o->schedule, "model")) return kd_sigmas_steps(d->sigmas, n, config_of(d)->steps, err);
-    return kd_sigmas_vp(d->sigmas, n, o->beta_d, o->beta_min, o->eps_s, err);
+    return kd_sigmas_vp(d->sigmas, n, isnan(o->beta_d) ? 19.9 : o->beta_d, isnan(o->beta_min) ? 0.1 : o->beta_min,
+                        isnan(o->eps_s) ? 1e-3 : o->eps_s, err);
 }
 
 // From low to high, without the 0.

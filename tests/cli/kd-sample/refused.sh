@@ -40,4 +40,5 @@ try --cfg-interval 0,1
 try --sampler dpm_adaptive --steps 5
 try --sigmas "$golden:sigmas.k10_80" --steps 5
 try --sampler dpm_fast --rho 5
+try --eps-s 0.1
 kd-sample -q --cfg 2 "$plain"
