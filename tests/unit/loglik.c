@@ -253,6 +253,38 @@ static void test_change_of_scale(void **state)
     kd_denoiser_free(d), kd_backend_close(be), kd_model_free(m), kd_frame_free(f);
 }
 
+// Images that take different numbers of steps are the same bits together and alone: each has its own probes and class.
+static void test_company(void **state)
+{
+    (void)state;
+    enum { N = 3, SIZE = 28 * 28, PROBES = 2 };
+    kd_model *m;
+    kd_backend *be;
+    kd_denoiser *d;
+    kd_err err = { 0 };
+    const int64_t class_cond[N] = { 1, 2, 3 };
+    float x[N * SIZE], v[N * PROBES * SIZE];
+    double together[N * PROBES], alone[PROBES];
+    int64_t calls[N], own;
+    must(kd_model_load(&m, "tests/golden/v2_neighborhood_k7.weights.safetensors", false, &err), &err);
+    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_denoiser_new(&d, m, be, &err), &err);
+    for (int j = 0; j < N; j++) {
+        kd_sample_start(x + j * SIZE, SIZE, (kd_draw){ 1, (uint64_t)j }, j == 1 ? 5 : 0.1F);
+        kd_loglik_probes(v + j * PROBES * SIZE, PROBES, SIZE, 1, (uint64_t)j);
+    }
+    kd_loglik_opts o = kd_loglik_defaults();
+    o.rtol = o.atol = 0.1, o.probes = PROBES, o.sigma_min = 0.5, o.sigma_max = 20;
+    must(kd_loglik(d, &o, N, x, class_cond, v, together, calls, &err), &err);
+    assert_true(calls[0] != calls[1] && calls[1] != calls[2]);
+    for (int j = 0; j < N; j++) {
+        must(kd_loglik(d, &o, 1, x + j * SIZE, class_cond + j, v + j * PROBES * SIZE, alone, &own, &err), &err);
+        assert_memory_equal(alone, together + j * PROBES, sizeof alone);
+        assert_int_equal(own, calls[j]);
+    }
+    kd_denoiser_free(d), kd_backend_close(be), kd_model_free(m);
+}
+
 static int64_t asked;
 static void count(void *arg) { (void)arg, asked++; }
 
@@ -297,12 +329,21 @@ static void test_bits(void **state)
         sum += v[i], cross += v[i] * v[1000 + i];
     }
     assert_true(fabs(sum) < 130 && fabs(cross) < 130);                 // 4 deviations
+    float other[1000];
+    kd_loglik_probes(other, 1, 1000, 5, 7);                            // another image, another seed
+    assert_memory_not_equal(other, v, sizeof other);
+    kd_loglik_probes(other, 1, 1000, 6, 6);
+    assert_memory_not_equal(other, v, sizeof other);
+    kd_dequantize(v, x, 1000, 5, 6), kd_dequantize(other, x, 1000, 5, 7);
+    assert_memory_not_equal(other, v, sizeof other);
+    kd_dequantize(other, x, 1000, 6, 6);
+    assert_memory_not_equal(other, v, sizeof other);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_oscillators), cmocka_unit_test(test_failures), cmocka_unit_test(test_gauss),
-                                        cmocka_unit_test(test_network), cmocka_unit_test(test_probes),
+                                        cmocka_unit_test(test_network), cmocka_unit_test(test_probes), cmocka_unit_test(test_company),
                                         cmocka_unit_test(test_change_of_scale), cmocka_unit_test(test_no_images_and_nan),
                                         cmocka_unit_test(test_bits) };
     return cmocka_run_group_tests_name("loglik", tests, NULL, NULL);
