@@ -233,6 +233,7 @@ int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise
     o.eta = eta_of(s->sampler, &o);
     KD_TRY(check_options(s->sampler, &o, err));
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
+    if (n == 0) return 0;
     const size_t rows = (size_t)n + 1;
     kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
                          .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),

@@ -389,6 +389,39 @@ static void test_constant(void **state)
     }
 }
 
+// No steps, no images; and one call serves all images that are still on their way.
+static void test_calls(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    const float sigmas[] = { 20, 5, 1, 0.2F, 0 };
+    const kd_draw draw[IMAGES] = { { 1, 2 }, { 1, 3 } };
+    kd_sampler_opts o = kd_sampler_defaults();
+    o.order = 2;
+    for (int k = 0; k < samplers; k++) {
+        denoiser d = { .mix = true };
+        kd_err err = { 0 };
+        float x[IMAGES * PIXELS];
+        int64_t calls[IMAGES];
+        kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
+        for (int j = 0; j < IMAGES; j++) kd_sample_start(x + j * PIXELS, PIXELS, draw[j], j ? 0.5F : 20);
+        assert_int_equal(kd_sample(&g, 0, PIXELS, draw, x, calls, &err), 0);
+        assert_int_equal(d.calls, 0);
+        assert_int_equal(kd_sample(&g, IMAGES, PIXELS, draw, x, calls, &err), 0);
+        assert_int_equal(d.calls, calls[0] > calls[1] ? calls[0] : calls[1]);
+        assert_true((calls[0] != calls[1]) == !strcmp(s[k].name, "dpm_adaptive"));
+        for (int j = 0; j < IMAGES; j++) {
+            int64_t alone;
+            kd_sample_start(x, PIXELS, draw[j], j ? 0.5F : 20);
+            assert_int_equal(kd_sample(&g, 1, PIXELS, draw + j, x, &alone, &err), 0);
+            assert_int_equal(alone, calls[j]);
+        }
+        g.steps = 0;
+        assert_int_equal(kd_sample(&g, 1, PIXELS, draw, x, calls, &err), KD_EUSAGE);
+    }
+}
+
 // With a constant denoiser a run that ends above 0 is linear in the noise it adds, and s_noise is its factor.
 static void test_s_noise(void **state)
 {
@@ -415,6 +448,28 @@ static void test_s_noise(void **state)
         }
         assert_true((moved > 0.1) == kd_sampler_uses(&s[k], "s_noise"));
     }
+}
+
+// More than all noise is no more than all: a step down to 0 and up again, not to the root of a negative number.
+static void test_large_eta(void **state)
+{
+    (void)state;
+    int samplers;
+    const kd_sampler *s = kd_sampler_list(&samplers);
+    const float sigmas[] = { 10, 9, 5, 1, 0 };
+    const kd_draw draw = { 1, 2 };
+    kd_sampler_opts o = kd_sampler_defaults();
+    for (o.eta = 2; o.eta < 200; o.eta *= 10)
+        for (int k = 0; k < samplers; k++) {
+            denoiser d = { .mix = true };
+            kd_err err = { 0 };
+            float x[PIXELS];
+            kd_sample_start(x, PIXELS, draw, sigmas[0]);
+            const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
+            if (!strcmp(s[k].name, "dpm_adaptive")) continue;
+            if (kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err)) fail_msg("%s with eta %g: %s", s[k].name, o.eta, err.msg);
+            for (int i = 0; i < PIXELS; i++) assert_true(isfinite(x[i]));
+        }
 }
 
 static void test_options(void **state)
@@ -501,8 +556,9 @@ int main(void)
         cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_steps),
         cmocka_unit_test(test_schedule_errors),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_constant), cmocka_unit_test(test_s_noise),
-        cmocka_unit_test(test_options), cmocka_unit_test(test_max_calls), cmocka_unit_test(test_adaptive_exact),
+        cmocka_unit_test(test_constant), cmocka_unit_test(test_calls), cmocka_unit_test(test_s_noise),
+        cmocka_unit_test(test_large_eta), cmocka_unit_test(test_options), cmocka_unit_test(test_max_calls),
+        cmocka_unit_test(test_adaptive_exact),
         cmocka_unit_test(test_bad_options) };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

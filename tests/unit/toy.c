@@ -236,7 +236,9 @@ static void test_distribution(void **state)
             sum += d / (IMAGES * SIZE), square += d * d / (IMAGES * SIZE);
         }
         printf("# %-20s mean %.3f, deviation %.3f\n", list[k].name, sum, sqrt(square - sum * sum));
-//X
+        // Steps of first order draw all numbers a little together.
+        const bool first = strstr("euler euler_ancestral ddim ddpm", list[k].name);
+        assert_true(fabs(sum) < 0.05 && fabs(sqrt(square - sum * sum) - 1) < (first ? 0.1 : 0.04));
     }
     free(x);
     close_model(&f);
