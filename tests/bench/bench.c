@@ -1,9 +1,11 @@
-// make bench: the training step and a denoiser call of the four transformer configs. For each, in a process of its own:
-// images/s, GFLOP/s, the share of this machine's dnnl_sgemm speed, peak memory, and the time to the end of the first step.
+// make bench: the training step and a denoiser call of k-diffusion's eight configs. For each, in a process of its own:
+// images/s, CPU seconds an image, GFLOP/s, the share of this machine's dnnl_sgemm speed, peak memory, and the time to the end of
+// the first step.
 //
 //   bench              all configs          bench CONFIG BATCH    one        bench --threads N ...   --seconds S
 //
-// tests/bench/peer.py does the same with k-diffusion; machines are noisy, so compare in one run, alternating.
+// tests/bench/peer.py does the same with k-diffusion; machines are noisy, so compare in one run, alternating. Where other
+// programs run too, CPU seconds tell more than images/s.
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -13,12 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const struct { const char *config; int64_t batch; } cases[] = {
     { "tests/golden/configs/config_mnist_transformer.json", 64 },
     { "tests/golden/configs/config_cifar10_transformer.json", 16 },
     { "tests/golden/configs/config_oxford_flowers_shifted_window.json", 2 },
     { "tests/golden/configs/config_oxford_flowers.json", 2 },
+    { "tests/golden/configs/config_mnist.json", 16 },
+    { "tests/golden/configs/config_cifar10.json", 8 },
+    { "tests/golden/configs/config_32x32_small.json", 8 },
+    { "tests/golden/configs/config_32x32_small_butterflies.json", 8 },
 };
 
 // Best of some seconds: GFLOP/s of dnnl_sgemm on a product of our size, cut in tiles of 128 rows over the threads.
@@ -66,6 +73,14 @@ static double median(double *x, int n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
+// Seconds of all cores that this process has had, its own and the kernel's for it.
+static double cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
 // Random pictures with labels, as many as two batches.
 static int pictures(kd_dataset *d, const kd_config *c, int64_t n, kd_err *err)
 {
@@ -83,7 +98,8 @@ static int pictures(kd_dataset *d, const kd_config *c, int64_t n, kd_err *err)
     return 0;
 }
 
-typedef struct result { double train, call, first, gflop_train, gflop_call; } result;
+// Seconds of a step and a call, medians; CPU seconds of these, means; seconds to the end of the first step.
+typedef struct result { double train, call, train_cpu, call_cpu, first, gflop_train, gflop_call; } result;
 
 enum { MOST = 1000 };
 
@@ -103,11 +119,13 @@ static int time_training(const char *config, int64_t batch, double seconds, doub
     KD_TRY(kd_trainer_new(&t, c, &o, NULL, be, err));
     KD_TRY(kd_trainer_step(t, &d, &stats, err));
     r->first = kd_clock() - start;
+    const double cpu = cpu_seconds();
     for (const double end = kd_clock() + seconds; n < 3 || (n < MOST && kd_clock() < end); n++) {
         const double from = kd_clock();
         KD_TRY(kd_trainer_step(t, &d, &stats, err));
         spent[n] = kd_clock() - from;
     }
+    r->train_cpu = (cpu_seconds() - cpu) / n;
     r->train = median(spent, n);
     r->gflop_train = kd_trainer_plan(t).flops * (double)batch * 1e-9;
     kd_trainer_free(t);
@@ -140,11 +158,13 @@ static int time_calls(const char *config, int64_t batch, double seconds, result 
         sigma[i] = 1;
     const kd_cond cond = { .class_cond = c->classes ? label : NULL };
     KD_TRY(kd_denoise(den, batch, x, sigma, &cond, NULL, x, err));
+    const double cpu = cpu_seconds();
     for (const double end = kd_clock() + seconds; n < 3 || (n < MOST && kd_clock() < end); n++) {
         const double from = kd_clock();
         KD_TRY(kd_denoise(den, batch, x, sigma, &cond, NULL, x, err));
         spent[n] = kd_clock() - from;
     }
+    r->call_cpu = (cpu_seconds() - cpu) / n;
     r->call = median(spent, n);
     r->gflop_call = kd_denoiser_flops(den) * 1e-9;
     kd_denoiser_free(den);
@@ -167,11 +187,11 @@ static int one(const char *config, int64_t batch, double seconds, double sgemm)
     }
     const char *const slash = strrchr(config, '/');
     const double train = r.gflop_train / r.train, call = r.gflop_call / r.call, b = (double)batch;
-    printf("%-42s %3lld  train %7.3f s/step %8.2f images/s %6.1f GFLOP/s %3.0f %%  "
-           "denoise %7.3f s %8.2f images/s %6.1f GFLOP/s %3.0f %%  "
+    printf("%-42s %3lld  train %7.3f s/step %8.2f images/s %6.3f CPU s/image %6.1f GFLOP/s %3.0f %%  "
+           "denoise %7.3f s %8.2f images/s %6.3f CPU s/image %6.1f GFLOP/s %3.0f %%  "
            "first step %5.2f s  peak %5.0f MB\n", slash ? slash + 1 : config, (long long)batch,
-           r.train, b / r.train, train, 100 * train / sgemm, r.call, b / r.call, call, 100 * call / sgemm,
-           r.first, (double)kd_memory_peak() / 0x1p20);
+           r.train, b / r.train, r.train_cpu / b, train, 100 * train / sgemm, r.call, b / r.call, r.call_cpu / b, call,
+           100 * call / sgemm, r.first, (double)kd_memory_peak() / 0x1p20);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 """The same work as `make bench`, by k-diffusion in PyTorch: one training step and one denoiser call of a config.
 
 Needs: pip install torch k-diffusion. Usage: peer.py CONFIG BATCH [STEPS]. Prints one line: seconds a training step and a
-denoiser call (medians), images a second, peak memory. Neighborhood attention needs natten and is skipped here.
+denoiser call (medians), images a second, CPU seconds an image, peak memory. Neighborhood attention needs natten and is skipped here.
 """
 import json
 import os
@@ -49,21 +49,25 @@ def denoise():
 
 
 def times(f, n):
-    spent = []
+    """Seconds of each call, and the mean of their CPU seconds."""
+    spent, cpu = [], time.process_time()
     for _ in range(n):
         t = time.time()
         f()
         spent.append(time.time() - t)
-    return spent
+    return spent, (time.process_time() - cpu) / n
 
 
 inner.train()
-first = times(train_step, 1)[0]
+train_step()
 ready = time.time() - start
-train = statistics.median(times(train_step, steps))
+spent, train_cpu = times(train_step, steps)
+train = statistics.median(spent)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 inner.eval()
 denoise()
-call = statistics.median(times(denoise, steps))
-print(f"peer {path.split('/')[-1]} batch {batch}: train {train:.3f} s/step {batch / train:.2f} images/s, denoise {call:.3f} s "
-      f"{batch / call:.2f} images/s, first step done after {ready:.1f} s, peak {peak:.0f} MB")
+spent, call_cpu = times(denoise, steps)
+call = statistics.median(spent)
+print(f"peer {path.split('/')[-1]} batch {batch}: train {train:.3f} s/step {batch / train:.2f} images/s "
+      f"{train_cpu / batch:.3f} CPU s/image, denoise {call:.3f} s {batch / call:.2f} images/s {call_cpu / batch:.3f} CPU s/image, "
+      f"first step done after {ready:.1f} s, peak {peak:.0f} MB")
