@@ -10,28 +10,11 @@
 //
 // dx is a convolution too: of dy, with the kernel turned round; with a stride s, one for each of the s * s classes of pixels.
 // An element's sum runs over r, then over (s, c), in parts that depend on the layer alone: gemm.h says why that matters.
-#include "cpu/kernel.h"
-#include "cpu/kernels/gemm.h"
+// 3x3 kernels between many channels go another way: winograd.c.
+#include "cpu/kernels/conv.h"
 
 enum { PIXELS = 128, PART = 6144 / NR };   // of a block; longest part of the inner axis
 
-typedef struct conv {
-    int64_t n, h, w, ci;                   // x [n,h,w,ci]
-    int64_t rows, cols, co;                // of the result, with kh x kw taps of kernel
-    int64_t kh, kw, stride, top, left;     // place o reads o * stride + tap - top (or - left)
-    int64_t y_h, y_w, y_step, y_top, y_left;   // place o goes to o * y_step + y_top of an image of y_h x y_w
-    const float *x, *b, *res;
-    float *y;
-    // where weights lie: out * out_step + c * c_step + (r_first + r * r_step) * row_step + s_first + s * s_step
-    const float *weight;
-    int64_t out_step, c_step, row_step, r_first, r_step, s_first, s_step;
-    // how the work is cut
-    int64_t block_rows, block_images, blocks_down, blocks, panels, groups, group;
-    float *packed, *scratch;
-} conv;
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t run_of(const conv *c) { return c->kw * c->ci; }                 // floats that one row of taps reads
 static int64_t padded_cols(const conv *c) { return (c->cols - 1) * c->stride + c->kw; }
 static int64_t padded_rows(const conv *c) { return (c->block_rows - 1) * c->stride + c->kh; }
@@ -147,13 +130,24 @@ static void block(void *arg, int64_t tile, int thread)
     }
 }
 
+static bool by_winograd(const conv *c)
+{
+    return winograd_fits(c->kh, c->kw, c->stride, c->rows, c->cols, c->ci, c->co) && c->y_step == 1;
+}
+
 static size_t scratch_floats(const conv *c)
 {
+    if (by_winograd(c))
+        return KD_ISA_NAME(winograd_floats)(c);
     return (size_t)(packed_floats(c) + thread_floats(c) * kd_threads());
 }
 
 static void run_conv(conv *c, float *scratch)
 {
+    if (by_winograd(c)) {
+        KD_ISA_NAME(winograd)(c, scratch);
+        return;
+    }
     c->packed = scratch;
     c->scratch = scratch + packed_floats(c);
     kd_parallel(c->panels, pack, c);

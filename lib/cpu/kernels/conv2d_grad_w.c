@@ -3,9 +3,8 @@
 // A tile is a part of the output and of the input channels; it walks the images in blocks of rows. For each block it packs its
 // columns of dy into strips of MR channels and of x, with its zeros, into panels of NR channels. A tap only shifts where a panel
 // is read: [pixels, MR]^T times [pixels, NR] stays in registers over the whole block, and nothing is packed twice for nine taps.
-// The sum's order is that of images and rows, whatever the tile.
-#include "cpu/kernel.h"
-#include "cpu/kernels/gemm.h"
+// The sum's order is that of images and rows, whatever the tile. 3x3 kernels between many channels: winograd_grad_w.c.
+#include "cpu/kernels/conv.h"
 
 enum { PIXELS = 256, CHANNELS = 96 };      // of a block; largest part of either side
 
@@ -20,8 +19,6 @@ typedef struct job {
 /// A block: rows of one image, or several whole images.
 typedef struct part { int64_t image, images, row, rows; } part;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t padded_cols(const job *j) { return (j->cols - 1) * j->stride + j->kw; }
 static int64_t padded_rows(const job *j, int64_t rows) { return (rows - 1) * j->stride + j->kh; }
 
@@ -187,9 +184,23 @@ static void tile(void *arg, int64_t t, int thread)
                 j->dw[(a * j->ci + b) * taps + tap] = j->sums[(tap * j->co + a) * j->ci_room + b];
 }
 
+/// The layer as winograd_grad_w.c takes it, and whether it does.
+static bool by_winograd(const kd_node *n, conv *c)
+{
+    const int64_t *const dy = n->in[0]->shape.d, *const x = n->in[1]->shape.d, *const w = n->out[0]->shape.d;
+    *c = (conv){ .n = x[0], .h = x[1], .w = x[2], .ci = x[3], .rows = dy[1], .cols = dy[2], .co = dy[3], .kh = w[2], .kw = w[3],
+                 .stride = n->i[0], .top = n->i[1], .left = n->i[2], .x = n->in[1]->data, .y = n->out[0]->data };
+    return winograd_fits(c->kh, c->kw, c->stride, c->rows, c->cols, c->ci, c->co);
+}
+
 static int grad_w(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
 {
     (void)run, (void)err;
+    conv c;
+    if (by_winograd(n, &c)) {
+        KD_ISA_NAME(winograd_grad_w)(&c, n->in[0]->data, scratch);
+        return 0;
+    }
     job j = job_of(n);
     j.sums = scratch;
     j.scratch = j.sums + sums_floats(&j);
@@ -199,6 +210,9 @@ static int grad_w(const kd_node *n, const kd_run *run, void *scratch, kd_err *er
 
 static size_t grad_w_scratch(const kd_node *n)
 {
+    conv c;
+    if (by_winograd(n, &c))
+        return KD_ISA_NAME(winograd_grad_w_floats)(&c) * sizeof(float);
     const job j = job_of(n);
     return (size_t)(sums_floats(&j) + thread_floats(&j) * kd_threads()) * sizeof(float);
 }
