@@ -5,7 +5,8 @@
 //   bench              all configs          bench CONFIG BATCH    one        bench --threads N ...   --seconds S
 //
 // tests/bench/peer.py does the same with k-diffusion; machines are noisy, so compare in one run, alternating. Where other
-// programs run too, CPU seconds tell more than images/s.
+// programs run too, CPU seconds tell more than images/s. GFLOP are counted as if convolutions were direct: minimal filtering
+// can go past what a matrix product reaches.
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/random.h"
