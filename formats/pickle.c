@@ -166,7 +166,7 @@ static int pop_mark(kd_pickle *p, kd_py ***items, size_t *n, kd_err *err)
     if (!p->n_mark)
         return fail(p, err, "no mark on the stack");
     const size_t height = p->mark[--p->n_mark];
-    *items = p->stack + height;
+    *items = p->stack ? p->stack + height : NULL;
     *n = p->n_stack - height;
     p->n_stack = height;
     return 0;
@@ -266,7 +266,7 @@ static int push_items(kd_pickle *p, kd_py_type type, size_t n, kd_err *err)
     KD_TRY(need(p, n, err));
     KD_TRY(new_value(p, type, &v, err));
     p->n_stack -= n;
-    KD_TRY(add_items(p, v, p->stack + p->n_stack, n, err));
+    KD_TRY(add_items(p, v, n ? p->stack + p->n_stack : NULL, n, err));   // the stack may not be there yet
     return push(p, v, err);
 }
 
