@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROTO = 0x80, TUPLE1 = 0x85, TUPLE2, TUPLE3, NEWTRUE = 0x88, NEWFALSE, LONG1, SHORT_UNICODE = 0x8c, BINBYTES8 = 0x8e,
+enum { PROTO = 0x80, NEWOBJ, TUPLE1 = 0x85, TUPLE2, TUPLE3, NEWTRUE = 0x88, NEWFALSE, LONG1, SHORT_UNICODE = 0x8c, BINBYTES8 = 0x8e,
        STACK_GLOBAL = 0x93, MEMOIZE, FRAME, BYTEARRAY8, HIGHEST_PROTOCOL = 5, VALUES_A_BLOCK = 256 };
 
 // Values live in blocks, freed together; lists' arrays in a chain of their own.
@@ -310,11 +310,18 @@ static int append_marked(kd_pickle *p, kd_py_type type, kd_err *err)
 
 static bool same(const char *text, const uint8_t *b, size_t n) { return strlen(text) == n && !memcmp(text, b, n); }
 
+static bool is_name(const kd_py_name *k, const uint8_t *module, size_t n_module, const uint8_t *name, size_t n_name)
+{
+    const size_t n = strlen(k->module);
+    if (k->use == KD_PY_MAKES_OBJECT) return n_module >= n && !memcmp(k->module, module, n) && (n_module == n || module[n] == '.');
+    return same(k->module, module, n_module) && same(k->name, name, n_name);
+}
+
 static int push_name(kd_pickle *p, const uint8_t *module, size_t n_module, const uint8_t *name, size_t n_name, kd_err *err)
 {
     kd_py *v;
     for (int i = 0; p->names[i].module; i++) {
-        if (!same(p->names[i].module, module, n_module) || !same(p->names[i].name, name, n_name))
+        if (!is_name(&p->names[i], module, n_module, name, n_name))
             continue;
         KD_TRY(new_value(p, KD_PY_NAME, &v, err));
         v->name = i;
@@ -363,13 +370,16 @@ static int push_dict(kd_pickle *p, const kd_py *args, kd_err *err)
     return push_items(p, KD_PY_DICT, 0, err);
 }
 
-static int reduce(kd_pickle *p, kd_err *err)
+// A call; object: of a class, by NEWOBJ.
+static int reduce(kd_pickle *p, bool object, kd_err *err)
 {
     kd_py *args, *name, *v;
     KD_TRY(pop(p, &args, err));
     KD_TRY(pop(p, &name, err));
     if (name->type != KD_PY_NAME || args->type != KD_PY_TUPLE)
         return fail(p, err, "a call of something else than a name with a tuple");
+    if (object != (p->names[name->name].use == KD_PY_MAKES_OBJECT) || (object && args->n))
+        return fail(p, err, object ? "an object of something else than a class, or with arguments" : "a call of a class");
     if (p->names[name->name].use == KD_PY_MAKES_DICT)
         return push_dict(p, args, err);
     KD_TRY(new_value(p, KD_PY_CALL, &v, err));
@@ -379,14 +389,15 @@ static int reduce(kd_pickle *p, kd_err *err)
 }
 
 // An object's own attributes: a state dict has the versions of its modules there, which nothing here needs. Or the state of what a
-// call made: numpy's arrays.
+// call made: numpy's arrays. Or the attributes of a class's object: TorchScript's modules.
 static int build(kd_pickle *p, kd_err *err)
 {
     kd_py *state;
     KD_TRY(pop(p, &state, err));
     KD_TRY(need(p, 1, err));
     kd_py *to = p->stack[p->n_stack - 1];
-    if (to->type == KD_PY_CALL && p->names[to->name].use == KD_PY_TAKES_STATE && state->type == KD_PY_TUPLE)
+    const kd_py_use use = to->type == KD_PY_CALL ? p->names[to->name].use : KD_PY_CALLS;
+    if ((use == KD_PY_TAKES_STATE && state->type == KD_PY_TUPLE) || (use == KD_PY_MAKES_OBJECT && state->type == KD_PY_DICT))
         return to->n == 1 ? add_items(p, to, &state, 1, err) : fail(p, err, "a second state");
     return to->type == KD_PY_DICT && state->type == KD_PY_DICT ? 0 : fail(p, err, "attributes for something else than a dict");
 }
@@ -473,7 +484,8 @@ static int step(kd_pickle *p, int op, kd_err *err)
     case 'j':           return memo(p, 4, memo_get, err);
     case 'c':           return global(p, err);
     case STACK_GLOBAL:  return stack_global(p, err);
-    case 'R':           return reduce(p, err);
+    case 'R':           return reduce(p, false, err);
+    case NEWOBJ:        return reduce(p, true, err);
     case 'b':           return build(p, err);
     case 'Q':           return push_outside(p, err);
     }

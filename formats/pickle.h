@@ -31,9 +31,10 @@ typedef struct kd_py {
     };
 } kd_py;
 
-/// What a name is good for: to be called with arguments; to make a dict; to be called and then given a state.
-typedef enum { KD_PY_CALLS, KD_PY_MAKES_DICT, KD_PY_TAKES_STATE } kd_py_use;
-/// A name that a pickle may speak of: what Python finds at module.name.
+/// What a name is good for: to be called with arguments; to make a dict; to be called and then given a state; to make an object
+/// without arguments, a CALL, and then give it a dict of attributes (its second item).
+typedef enum { KD_PY_CALLS, KD_PY_MAKES_DICT, KD_PY_TAKES_STATE, KD_PY_MAKES_OBJECT } kd_py_use;
+/// A name that a pickle may speak of: what Python finds at module.name. MAKES_OBJECT: any name, in the module or below it.
 typedef struct kd_py_name { const char *module, *name; kd_py_use use; } kd_py_name;
 
 typedef struct kd_pickle kd_pickle;

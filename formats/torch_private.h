@@ -6,7 +6,8 @@
 #include "formats/zip.h"
 
 // The names that may stand in a pickle, by their place in kd_torch_names. Storages come last.
-enum { KD_TORCH_DICT, KD_TORCH_TENSOR, KD_TORCH_PARAMETER, KD_TORCH_SIZE, KD_TORCH_STORAGES };
+enum { KD_TORCH_DICT, KD_TORCH_TENSOR, KD_TORCH_PARAMETER, KD_TORCH_SIZE, KD_TORCH_MODULE, KD_TORCH_TAGGED, KD_TORCH_LIST,
+       KD_TORCH_STORAGES = KD_TORCH_LIST + 4 };
 extern const kd_py_name kd_torch_names[];
 
 /// A run of elements of one type that tensors are views of.

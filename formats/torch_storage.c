@@ -11,6 +11,10 @@ const kd_py_name kd_torch_names[] = {
     [KD_TORCH_TENSOR] = { "torch._utils", "_rebuild_tensor_v2", KD_PY_CALLS },
     [KD_TORCH_PARAMETER] = { "torch._utils", "_rebuild_parameter", KD_PY_CALLS },
     [KD_TORCH_SIZE] = { "torch", "Size", KD_PY_CALLS },
+    [KD_TORCH_MODULE] = { "__torch__", "", KD_PY_MAKES_OBJECT },            // TorchScript's: a class of the archive's own code
+    [KD_TORCH_TAGGED] = { "torch.jit._pickle", "restore_type_tag", KD_PY_CALLS },
+    [KD_TORCH_LIST] = { "torch.jit._pickle", "build_intlist", KD_PY_CALLS }, { "torch.jit._pickle", "build_doublelist", KD_PY_CALLS },
+    { "torch.jit._pickle", "build_boollist", KD_PY_CALLS }, { "torch.jit._pickle", "build_tensorlist", KD_PY_CALLS },
     [KD_TORCH_STORAGES] = { "torch", "FloatStorage", KD_PY_CALLS },
     { "torch", "DoubleStorage", KD_PY_CALLS }, { "torch", "HalfStorage", KD_PY_CALLS }, { "torch", "BFloat16Storage", KD_PY_CALLS },
     { "torch", "LongStorage", KD_PY_CALLS }, { "torch", "IntStorage", KD_PY_CALLS }, { "torch", "ShortStorage", KD_PY_CALLS },

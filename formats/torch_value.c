@@ -254,6 +254,10 @@ static int take_call(walk *w, const kd_py *v, json_t **to, kd_err *err)
         return take(w, args->item[0], to, err);
     if (v->name == KD_TORCH_SIZE && args->n == 1 && args->item[0]->type == KD_PY_TUPLE)
         return take(w, args->item[0], to, err);
+    if (v->name == KD_TORCH_MODULE)
+        return v->n == 2 ? take(w, v->item[1], to, err) : fail(w, err, "an object without attributes");
+    if ((v->name >= KD_TORCH_LIST && v->name < KD_TORCH_STORAGES && args->n == 1) || (v->name == KD_TORCH_TAGGED && args->n == 2))
+        return take(w, args->item[0], to, err);
     return kd_fail(err, KD_EFORMAT, "%s: %.200s: %s.%s with %u arguments", file_of(w), path_of(w),
                    kd_torch_names[v->name].module, kd_torch_names[v->name].name, (unsigned)args->n);
 }

@@ -45,7 +45,10 @@ static void forward(kd_net *m, const kd_feature_net *f, kd_val *x, kd_feature_ou
 // numbers that OpenAI's files have.
 static int activation(kd_vit *v, const kd_raw *r, kd_err *err)
 {
-    const char *says = r->activation ? r->activation : kd_frame_get(r->frame, "input_resolution") ? "quick_gelu" : NULL;
+    const bool openai = kd_frame_get(r->frame, "input_resolution");
+    const char *says = r->activation ? r->activation : openai ? "quick_gelu" : NULL;
+    if (openai && strcmp(says, "quick_gelu"))
+        return kd_fail(err, KD_EUSAGE, "%s: OpenAI's weights, which take quick_gelu", r->file);
     if (!says)
         return kd_fail(err, KD_EUSAGE, "%s: CLIP's weights do not say their activation: kd-init --from %s --activation quick_gelu "
                        "(OpenAI's) or gelu (open_clip's own, as LAION's) makes a file that does", r->file, r->file);

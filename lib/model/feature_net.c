@@ -229,7 +229,8 @@ static int copy(kd_frame *to, const kd_feature_net *f, const kd_raw *r, kd_err *
 {
     KD_TRY(kd_frame_set_meta(to, "kd", "encoder/1", err));
     KD_TRY(kd_frame_set_meta(to, "network", f->kind->name, err));
-    if (r->activation && f->kind == &kd_feature_clip) KD_TRY(kd_frame_set_meta(to, "activation", r->activation, err));
+    if (f->kind == &kd_feature_clip)
+        KD_TRY(kd_frame_set_meta(to, "activation", f->vit.quick_gelu ? "quick_gelu" : "gelu", err));
     for (int i = 0; i < r->n_used; i++) {
         const kd_tensor *t = &r->frame->t[r->used[i]];
         kd_tensor *copy;

@@ -6,6 +6,7 @@
 //            dinov2, dinov2_same, dinov2_518: DinoVisionTransformer of 14x14 patches for images of 84, 224, 518, given 224.
 //            metadata float32_error: what PyTorch's own single precision makes on them
 //   clip_small.pt: state_dict of OpenAI's CLIP with VisionTransformer(16, 8, 16, 2, 1, 8), matrices in half precision;
+//   clip_script.pt: its visual tower by torch.jit.trace in a module that has input_resolution too, single precision, without code;
 //   dinov2_small.pth: of DinoVisionTransformer(70, 14, embed_dim 16, depth 2); torch.manual_seed(0). Both by torch.save.
 #include "base/memory.h"
 #include "cpu/cpu.h"
@@ -236,6 +237,12 @@ static void test_files(void **state)
     save(temporary, f);
     free(said), kd_frame_free(f), kd_torch_free(t);
     check(load(temporary), "clip_small", "clip-vit-w16x2-8-16");
+
+    // the same weights in TorchScript, where OpenAI's number says the activation
+    kd_feature_net *script = load("tests/golden/clip_script.pt"), *same = load(temporary);
+    assert_string_equal(script->hash, same->hash);
+    kd_feature_net_free(same);
+    check(script, "clip_small", "clip-vit-w16x2-8-16");
 
     assert_int_equal(kd_torch_load(&t, "tests/golden/dinov2_small.pth", &err), 0);
     assert_int_equal(kd_feature_frame(&f, t->tensors, "x.pth", NULL, &said, &err), 0);

@@ -207,7 +207,15 @@ static void what_a_pickle_may_not_say(void **state)
 {
     (void)state;
     refuses_object(OBJECT("\x80\x09N."), 0, "protocol 9 is not known");
-    refuses_object(OBJECT("\x80\x02)\x81."), 0, "opcode 0x81 is not allowed");
+    refuses_object(OBJECT("\x80\x02)\x82."), 0, "opcode 0x82 is not allowed");
+    refuses_object(OBJECT("\x80\x02)\x81."), 0, "a value too few on the stack");
+    refuses_object(OBJECT("\x80\x02" "c__torch__.a\nM\n)R."), 0, "a call of a class");
+    refuses_object(OBJECT("\x80\x02" "c__torch__\nM\nN\x85\x81."), 0, "an object of something else than a class");
+    refuses_object(OBJECT("\x80\x02" "ctorch\nSize\n)\x81."), 0, "an object of something else than a class");
+    refuses_object(OBJECT("\x80\x02" "c__torch__os\nsystem\n)\x81."), 0, "global __torch__os.system at byte");
+    refuses_object(OBJECT("\x80\x02" "c__torch__\nM\n)\x81)b."), 0, "attributes for something else than a dict");
+    refuses_object(OBJECT("\x80\x02" "c__torch__\nM\n)\x81}b}b."), 0, "a second state");
+    refuses_object(OBJECT("\x80\x02" "c__torch__\nM\n)\x81."), 0, "top level: an object without attributes");
     refuses_object(OBJECT("\x80\x02i."), 0, "opcode 'i' is not allowed");
     refuses_object(OBJECT("\x80\x02."), 0, "ends with 0 values instead of one");
     refuses_object(OBJECT("\x80\x02NN."), 0, "ends with 2 values instead of one");

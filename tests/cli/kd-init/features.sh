@@ -2,6 +2,11 @@
 try() { kd-init --no-history "$@" -o out; echo "exit $?"; }
 try --from $GOLDEN/clip_small.pt --activation quick_gelu
 kd-info out
+mv out state_dict
+try --from $GOLDEN/clip_script.pt                    # TorchScript, of OpenAI's kind: the activation is known
+kd-info out | head -n 6
+try --from $GOLDEN/clip_script.pt --activation gelu
+rm -f out
 try --from $GOLDEN/dinov2_small.pth
 kd-info out | head -n 8
 try --from out                                       # it is one already
