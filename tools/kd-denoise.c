@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
-#include "diffusion/denoiser.h"
+#include "diffusion/cond.h"
 #include "formats/denoised.h"
 #include "formats/safetensors.h"
 #include <stdio.h>
@@ -103,18 +103,6 @@ static int make_room(struct run *r, kd_err *err)
     return 0;
 }
 
-static kd_cond cond_from(const struct run *r, int64_t k)
-{
-    const kd_call_inputs *c = &r->c;
-    const kd_call_shape *s = &r->shape;
-    return (kd_cond){ .class_cond = c->class_cond ? c->class_cond + k : NULL, .aug_cond = c->aug_cond ? c->aug_cond + 9 * k : NULL,
-                      .mapping_cond = c->mapping_cond ? c->mapping_cond + k * s->mapping_cond_dim : NULL,
-                      .unet_cond = c->unet_cond ? c->unet_cond + k * s->h * s->w * s->unet_cond_dim : NULL,
-                      .cross_len = c->cross_len,
-                      .cross_cond = c->cross_cond ? c->cross_cond + k * c->cross_len * s->cross_cond_dim : NULL,
-                      .cross_padding = c->cross_padding ? c->cross_padding + k * c->cross_len : NULL };
-}
-
 static void add_gradient(struct run *r, float share)
 {
     for (int64_t i = 0; r->grad && i < r->model->params->total; i++) r->grad[i] += share * r->part[i];
@@ -125,7 +113,7 @@ static int call_network(struct run *r, int64_t k, int64_t n, kd_err *err)
 {
     const kd_call_inputs *c = &r->c;
     const int64_t pixels = r->shape.h * r->shape.w, at = k * pixels * r->shape.c, out = k * pixels * r->shape.out;
-    const kd_cond cond = cond_from(r, k);
+    const kd_cond cond = kd_cond_at(c, &r->shape, k);
     const float share = (float)n / (float)c->n;
     kd_raw_loss loss = { .target = c->target ? c->target + out : NULL, .grad = r->part, .grad_x = r->grad_x ? r->grad_x + at : NULL };
     const bool train = r->a->loss || r->a->grad;
@@ -141,7 +129,7 @@ static int call(struct run *r, int64_t k, int64_t n, kd_err *err)
 {
     const kd_call_inputs *c = &r->c;
     const int64_t at = k * r->shape.h * r->shape.w * r->shape.c;
-    const kd_cond cond = cond_from(r, k);
+    const kd_cond cond = kd_cond_at(c, &r->shape, k);
     if (kd_interrupted()) return kd_fail_interrupted(err);
     if (c->t) return call_network(r, k, n, err);
     const float *sigma = c->sigma + k;
@@ -182,14 +170,7 @@ static int add_results(struct run *r, kd_err *err)
         KD_TRY(kd_frame_add(f, "loss", KD_F32, (kd_shape){ 0 }, NULL, &t, err));
         memcpy(t->data, &mean, sizeof mean);
     }
-    const kd_params *ps = r->model->params;
-    for (int i = 0; r->grad && i < ps->n; i++) {
-        char name[256];
-        if (ps->p[i].tags & KD_TAG_BUFFER) continue;
-        snprintf(name, sizeof name, "grad.%s", ps->p[i].name);
-        KD_TRY(kd_frame_add(f, name, KD_F32, ps->p[i].shape, r->grad + ps->p[i].offset, NULL, err));
-    }
-    return 0;
+    return r->grad ? kd_params_add_gradients(f, r->model->params, r->grad, err) : 0;
 }
 
 static void run_free(struct run *r)

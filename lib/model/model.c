@@ -197,6 +197,19 @@ int kd_model_load_as(kd_model **out, const char *path, kd_config *config, kd_err
     return code;
 }
 
+int kd_params_add_gradients(kd_frame *f, const kd_params *ps, float *flat, kd_err *err)
+{
+    for (int i = 0; i < ps->n; i++) {
+        const kd_param_info *p = &ps->p[i];
+        char name[256];
+        if (p->tags & KD_TAG_BUFFER)
+            continue;
+        snprintf(name, sizeof name, "grad.%s", p->name);
+        KD_TRY(kd_frame_add(f, name, KD_F32, p->shape, flat + p->offset, NULL, err));
+    }
+    return 0;
+}
+
 int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err)
 {
     kd_config *c;

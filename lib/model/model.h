@@ -26,6 +26,9 @@ int kd_model_load_as(kd_model **m, const char *path, kd_config *config, kd_err *
 /// The same from tensors in memory, which stay the caller's, as does `file`, a name for messages. Takes config, also on failure.
 int kd_model_of(kd_model **m, kd_config *config, const kd_frame *f, const char *file, kd_err *err);
 
+/// Appends a flat array as tensors grad.NAME, one for each parameter that is trained; they point into it.
+int kd_params_add_gradients(kd_frame *f, const kd_params *ps, float *flat, kd_err *err);
+
 /// Changes how the network becomes a denoiser: model.wrapper of its config. errors KD_EUSAGE where that does not fit the network
 int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err);
 
