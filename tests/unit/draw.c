@@ -206,6 +206,25 @@ static void test_golden_guidance(void **state)
     close_denoiser(&m);
 }
 
+// Images keep their classes, pictures and masks when others of the run are at the end already.
+static void test_places(void **state)
+{
+    (void)state;
+    enum { N = 3, SIZE = 784 };
+    fixture f = open_file("v2_neighborhood_k7");
+    const int64_t label[N] = { 1, 2, 3 }, image[N] = { 0, 1, 2 };
+    const float sigma[N] = { 2, 2, 2 };
+    static float x[N * SIZE], known[N * SIZE], mask[N * SIZE], all[N * SIZE], last[SIZE];
+    kd_err err = { 0 };
+    for (int i = 0; i < N * SIZE; i++) x[i] = (float)sin(i), known[i] = (float)i, mask[i] = i % (2 + i / SIZE) == 0;
+    kd_guide g = { .g = { .scale = 2, .low = 0, .high = INFINITY }, .d = f.d, .size = SIZE, .label = label, .known = known, .mask = mask };
+    must(kd_guide_call(&g, N, image, sigma, x, all, &err), &err);
+    must(kd_guide_call(&g, 1, image + 2, sigma, x + 2 * SIZE, last, &err), &err);
+    assert_memory_equal(last, all + 2 * SIZE, sizeof last);
+    kd_guide_free(&g);
+    close_denoiser(&f);
+}
+
 // A clamp at the percentile of |D|, between neighbours by a line, against one written here; static is a clamp at 1.
 static void test_dynamic_threshold(void **state)
 {
@@ -307,7 +326,9 @@ static void test_slerp(void **state)
 {
     (void)state;
     enum { N = 1000 };
-    float a[N], b[N], m[N];
+    float a[N], b[N], m[N], right[2] = { 1, 0 };
+    kd_slerp(right, (float[2]){ 0, 1 }, 2, 1. / 3);                    // a third of a right angle
+    assert_true(fabs(right[0] - sqrt(3) / 2) < 1e-6 && fabs(right[1] - 0.5) < 1e-6);
     kd_sample_start(a, N, (kd_draw){ 1, 0 }, 1), kd_sample_start(b, N, (kd_draw){ 2, 0 }, 1);
     double aa = 0, mm = 0, am = 0, bm = 0, bb = 0;
     memcpy(m, a, sizeof m);
@@ -331,7 +352,7 @@ static void test_random_classes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden), cmocka_unit_test(test_guidance), cmocka_unit_test(test_threshold),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden), cmocka_unit_test(test_guidance), cmocka_unit_test(test_threshold), cmocka_unit_test(test_places),
                                         cmocka_unit_test(test_golden_guidance), cmocka_unit_test(test_dynamic_threshold),
                                         cmocka_unit_test(test_seeds), cmocka_unit_test(test_lists), cmocka_unit_test(test_slerp),
                                         cmocka_unit_test(test_random_classes) };
