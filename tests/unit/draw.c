@@ -352,7 +352,8 @@ static void test_random_classes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden), cmocka_unit_test(test_guidance), cmocka_unit_test(test_threshold), cmocka_unit_test(test_places),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden), cmocka_unit_test(test_guidance), cmocka_unit_test(test_threshold),
+                                        cmocka_unit_test(test_places),
                                         cmocka_unit_test(test_golden_guidance), cmocka_unit_test(test_dynamic_threshold),
                                         cmocka_unit_test(test_seeds), cmocka_unit_test(test_lists), cmocka_unit_test(test_slerp),
                                         cmocka_unit_test(test_random_classes) };
