@@ -141,7 +141,7 @@ int kd_cpu_open(kd_backend **out, kd_err *err)
     }
     c->kernels = s.kernels;
     snprintf(c->name, sizeof c->name, "cpu (%s)", s.name);
-    *be = (kd_backend){ c->name, alloc, release, copy, copy, fill, scratch, run_node, sync_now, in_use, close_cpu, c };
+    *be = (kd_backend){ c->name, alloc, release, copy, copy, fill, scratch, run_node, sync_now, in_use, close_cpu, true, c };
     *out = be;
     return 0;
 }

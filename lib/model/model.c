@@ -264,15 +264,15 @@ static int put(kd_tensor *t, const float *w, kd_err *err)
     return 0;
 }
 
-int kd_model_frame(kd_frame **out, const kd_model *m, kd_dtype dtype, kd_err *err)
+static int frame_of(kd_frame **out, const kd_model *m, kd_dtype dtype, bool lent, kd_err *err)
 {
     kd_frame *f = kd_frame_new();
     int code = f ? set_meta(f, m, err) : kd_fail_memory(err, "a model");
     for (int i = 0; !code && i < m->params->n; i++) {
         const kd_param_info *p = &m->params->p[i];
         kd_tensor *t;
-        code = kd_frame_add(f, p->name, dtype, p->shape, NULL, &t, err);
-        if (!code)
+        code = kd_frame_add(f, p->name, dtype, p->shape, lent ? m->w + p->offset : NULL, &t, err);
+        if (!code && !lent)
             code = put(t, m->w + p->offset, err);
     }
     if (code) {
@@ -282,3 +282,6 @@ int kd_model_frame(kd_frame **out, const kd_model *m, kd_dtype dtype, kd_err *er
     *out = f;
     return code;
 }
+
+int kd_model_frame(kd_frame **out, const kd_model *m, kd_dtype dtype, kd_err *err) { return frame_of(out, m, dtype, false, err); }
+int kd_model_frame_lent(kd_frame **out, const kd_model *m, kd_err *err) { return frame_of(out, m, KD_F32, true, err); }

@@ -36,6 +36,8 @@ int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err);
 /// seen, seed, and what a foreign model file has; nothing else of a checkpoint). A new line of history is the caller's.
 /// The frame stands alone. errors KD_EFAIL if a value does not fit the dtype (70000 in F16), with its parameter.
 int kd_model_frame(kd_frame **f, const kd_model *m, kd_dtype dtype, kd_err *err);
+/// The same in F32, but its tensors are the model's own memory: m must outlive it.
+int kd_model_frame_lent(kd_frame **f, const kd_model *m, kd_err *err);
 void kd_model_free(kd_model *m);
 
 #endif

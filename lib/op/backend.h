@@ -26,6 +26,7 @@ struct kd_backend {
     int (*sync)(kd_backend *be, kd_err *err);
     int64_t (*in_use)(kd_backend *be);                      // bytes allocated now
     void (*close)(kd_backend *be);
+    bool host;                                              // what alloc gives is the program's own memory, to be read in place
     void *state;
 };
 

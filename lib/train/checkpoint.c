@@ -65,19 +65,31 @@ static int put_meta(const kd_trainer *t, kd_frame *f, const kd_dataset *d, kd_er
     return put_num(f, "kd_clip", t->o.clip, err);
 }
 
-// Downloads one array and lets the frame's tensors point into the copy.
-static int put_part(const kd_trainer *t, kd_frame *f, const part *p, float **copy, kd_err *err)
+// An array of the state in memory that can be read: as it is, or downloaded into *copy.
+static int readable(const kd_trainer *t, const part *p, float **copy, float **at, kd_err *err)
 {
     const size_t bytes = (size_t)part_size(t, p) * sizeof(float);
-    if (!p->on_backend) return 0;
+    if (t->be->host) {
+        *at = p->on_backend;
+        return 0;
+    }
     if (!(*copy = kd_alloc(bytes))) return kd_fail_memory(err, "a checkpoint");
-    KD_TRY(t->be->download(t->be, *copy, p->on_backend, bytes, err));
+    *at = *copy;
+    return t->be->download(t->be, *copy, p->on_backend, bytes, err);
+}
+
+// Lets the frame's tensors point into one array.
+static int put_part(const kd_trainer *t, kd_frame *f, const part *p, float **copy, kd_err *err)
+{
+    float *at = NULL;
+    if (!p->on_backend) return 0;
+    KD_TRY(readable(t, p, copy, &at, err));
     for (int i = 0; i < t->ps->n; i++) {
         const kd_param_info *q = &t->ps->p[i];
         kd_str name = {0};
         if (p->trained_only && q->group < 0) continue;
         if (!kd_str_printf(&name, err, "%s%s", p->prefix, q->name))
-            kd_frame_add(f, name.p, KD_F32, q->shape, *copy + q->offset, NULL, err);
+            kd_frame_add(f, name.p, KD_F32, q->shape, at + q->offset, NULL, err);
         free(name.p);
         if (err->code) return err->code;
     }

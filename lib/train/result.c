@@ -24,7 +24,7 @@ int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, c
     kd_model *m = NULL;
     kd_frame *f = NULL;
     kd_out *out = NULL;
-    if (kd_trainer_ema(t, &m, err) || kd_model_frame(&f, m, KD_F32, err) || put_meta(t, d, history, f, err)) goto done;
+    if (kd_trainer_ema(t, &m, err) || kd_model_frame_lent(&f, m, err) || put_meta(t, d, history, f, err)) goto done;
     if (kd_out_open(&out, path, true, err) || kd_safetensors_write(out, f, err)) goto done;
     kd_out_commit(out, err);
 done:

@@ -228,13 +228,14 @@ kd_program *kd_trainer_program(const kd_trainer *t) { return t->p; }
 kd_train_plan kd_trainer_plan(const kd_trainer *t)
 {
     const int64_t gradient = t->ps->trained * (int64_t)sizeof(float), state = kd_opt_state_bytes(t->ps, t->c);
+    const int64_t model = t->ps->total * (int64_t)sizeof(float);         // what kd_trainer_result copies
     return (kd_train_plan){
         .flops_forward = t->flops_forward,
         .flops = kd_program_flops(t->p) / (double)t->o.batch,
         .state = state + (t->micro ? gradient : 0),
         .program = kd_program_bytes(t->p),
         .batch = kd_batch_bytes(&t->batch),
-        .save = state - gradient,
+        .save = t->be->host ? model : state - gradient,
     };
 }
 

@@ -52,7 +52,7 @@ typedef struct kd_train_plan {
     int64_t state;                           // weights, average, gradient, optimizer: taken by kd_trainer_new
     int64_t program;                         // activations and scratch: taken at the first step
     int64_t batch;                           // images, noise and conditions on the host
-    int64_t save;                            // host copy of the state while it is saved
+    int64_t save;                            // host copies while the state or the model is saved
 } kd_train_plan;
 kd_train_plan kd_trainer_plan(const kd_trainer *t);
 
