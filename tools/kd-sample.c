@@ -50,6 +50,8 @@ static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
     }
     if (kd_given(&a->common, &d->steps) && (d->sigmas || !kd_sampler_calls(s, 1)))
         return kd_fail(err, KD_EUSAGE, "--steps: not with --sigmas or dpm_adaptive, which have steps of their own");
+    if (kd_given(&a->common, &d->schedule) && d->sigmas)
+        return kd_fail(err, KD_EUSAGE, "--schedule: not with --sigmas, which are the levels themselves");
     if (kd_given(&a->common, &d->guidance.percentile) && d->guidance.threshold != KD_THRESHOLD_DYNAMIC)
         return kd_fail(err, KD_EUSAGE, "--percentile: only with --threshold dynamic");
     return a->interval && d->guidance.scale == 1 ? kd_fail(err, KD_EUSAGE, "--cfg-interval: --cfg says how much (2, for instance)") : 0;

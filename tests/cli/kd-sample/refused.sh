@@ -39,6 +39,7 @@ try --percentile 99 --threshold static
 try --cfg-interval 0,1
 try --sampler dpm_adaptive --steps 5
 try --sigmas "$golden:sigmas.k10_80" --steps 5
+try --sigmas "$golden:sigmas.k10_80" --schedule karras
 try --sampler dpm_fast --rho 5
 try --eps-s 0.1
 kd-sample -q --cfg 2 "$plain"
