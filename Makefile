@@ -78,7 +78,7 @@ fuzz:
 
 # A look at it: five minutes from a fresh clone to digits drawn by a model of one's own ------------------------------------
 
-DEMO_STEPS ?= 3400
+DEMO_STEPS ?= 3200
 demo:
 	@.ci/deps build
 	@$(MAKE) --no-print-directory -j$(shell nproc) all $(B)/knn
