@@ -1,4 +1,4 @@
-// Private to random.c and random_normal.c: Philox on several counters at once, in loops that the
+// Private to random.c, random_normal.c and the kernels' mask.h: Philox on several counters at once, in loops that the
 // compiler turns into vector code. Integers only, and IEEE operations that round alike everywhere, so all widths give the
 // same bits.
 #ifndef KD_PHILOX_H
@@ -17,12 +17,17 @@ enum { LANES = 16 };                  // counters at once: one AVX-512 register 
 
 typedef struct philox { uint32_t x0, x1, x2, x3, k0, k1; } philox;
 
-// The constants are the paper's: two odd multipliers; key increments from the golden ratio and sqrt(3) - 1.
+// The paper's: two odd multipliers; key increments from the golden ratio and sqrt(3) - 1.
+#define PHILOX_M0 0xD2511F53u
+#define PHILOX_M1 0xCD9E8D57u
+#define PHILOX_W0 0x9E3779B9u
+#define PHILOX_W1 0xBB67AE85u
+
 static inline __attribute__((always_inline)) philox philox_round(philox p)
 {
-    const uint64_t p0 = (uint64_t)0xD2511F53u * p.x0, p1 = (uint64_t)0xCD9E8D57u * p.x2;
+    const uint64_t p0 = (uint64_t)PHILOX_M0 * p.x0, p1 = (uint64_t)PHILOX_M1 * p.x2;
     return (philox){ (uint32_t)(p1 >> 32) ^ p.x1 ^ p.k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ p.x3 ^ p.k1, (uint32_t)p0,
-                     p.k0 + 0x9E3779B9u, p.k1 + 0xBB67AE85u };
+                     p.k0 + PHILOX_W0, p.k1 + PHILOX_W1 };
 }
 
 // Ten rounds, written out: a loop in here would keep the loop over lanes from becoming vector code.

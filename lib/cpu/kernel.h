@@ -16,6 +16,11 @@ typedef struct kd_kernel {
     size_t (*scratch)(const kd_node *n);         // NULL: none. May use kd_threads() for per-thread parts
 } kd_kernel;
 
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// The length of even parts of n, at most `most` and each a multiple of `unit` but the last.
+static inline int64_t even_part(int64_t n, int64_t most, int64_t unit) { return ceil_div(ceil_div(n, ceil_div(n, most)), unit) * unit; }
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 #define KD_PASTE_(a, b, c) a##b##_##c
 #define KD_PASTE(a, b, c) KD_PASTE_(a, b, c)
 #define KD_ISA_NAME(x) KD_PASTE(kd_, x, KD_ISA)  // for helpers that kernel files share: KD_ISA_NAME(gemm)

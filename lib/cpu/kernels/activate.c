@@ -17,7 +17,7 @@ static int activate(const kd_node *n, const kd_run *run, void *scratch, kd_err *
 {
     (void)run, (void)scratch, (void)err;
     job j = { kd_count(n->in[0]), (kd_act)n->i[0], n->in[0]->data, n->n_in > 1 ? n->in[1]->data : NULL, n->out[0]->data };
-    kd_parallel(blocks_of(j.count, ELEMENTS), tile, &j);
+    kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
     return 0;
 }
 

@@ -18,7 +18,7 @@ static int add(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
 {
     (void)run, (void)scratch, (void)err;
     job j = { kd_count(n->in[0]), n->in[0]->data, n->in[1]->data, n->out[0]->data };
-    kd_parallel(blocks_of(j.count, ELEMENTS), tile, &j);
+    kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
     return 0;
 }
 

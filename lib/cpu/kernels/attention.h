@@ -8,9 +8,9 @@
 // Queries of a group are worked on in blocks of at most QUERIES.
 #ifndef KD_ATTENTION_H
 #define KD_ATTENTION_H
-#include "base/philox.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/gemm.h"
+#include "cpu/kernels/mask.h"
 #include <math.h>
 
 enum { QUERIES = 64, TILE = 4 };
@@ -42,11 +42,6 @@ typedef struct group {
     int32_t *q, *k;
     int64_t y0, x0, rows, cols;            // neighborhood: the rectangle of keys. window: y0, x0 number the window
 } group;
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /// Views of one array [n, tokens, 3c], in either feature order.
 static inline void self_views(view v[3], void *qkv, const attn *a, kd_qkv_order order)
@@ -205,26 +200,17 @@ static inline void scale_rows(float *x, const attn *a, int64_t n)
 
 // Dropout's factor of each probability of a row (global and cross: token and place are one). A row takes whole draws: keep has
 // room for keep_room floats.
-enum { DRAW = 4 * LANES };
-
 static inline int64_t keep_room(const attn *a)
 {
-    return a->rate > 0 ? (a->keys + DRAW - 1) / DRAW * DRAW : 0;
+    return a->rate > 0 ? ceil_div(a->keys, MASK_DRAW) * MASK_DRAW : 0;
 }
 
 static inline void keep_row(const attn *a, int64_t image, int64_t head, int64_t query, float *keep)
 {
     const int64_t row = keep_room(a), first = (head * a->h * a->w + query) * row;
-    const kd_rng rng = kd_rng_of(a->run->seed, KD_RNG_DROPOUT, a->node, (uint64_t)a->index[image], a->run->step);
-    const uint32_t limit = (uint32_t)ceil(ldexp(a->rate, 24));
-    const float scale = (float)(1 / (1 - a->rate));
-    for (int64_t t = 0; t < row; t += DRAW) {
-        uint32_t w[4][LANES];
-        philox_lanes(w, &rng, (uint32_t)((first + t) / 4));
-        for (int l = 0; l < LANES; l++)
-            for (int k = 0; k < 4; k++)
-                keep[t + 4 * l + k] = w[k][l] >> 8 < limit ? 0 : scale;
-    }
+    const mask m = mask_of(a->run, a->node, a->index[image], a->rate);
+    for (int64_t t = 0; t < row; t += MASK_DRAW)
+        mask_draw(&m, first + t, keep + t);
 }
 
 // Working memory of a thread, cut piece by piece; every piece starts at a multiple of 16 floats. Without a base it only counts.

@@ -46,7 +46,7 @@ static int concat(const kd_node *n, const kd_run *run, void *scratch, kd_err *er
     (void)run, (void)scratch, (void)err;
     job j = { .rows = kd_rows(n->out[0]), .n = kd_last(n->in[0]), .m = kd_last(n->in[1]), .y_n = kd_last(n->out[0]),
               .a = n->in[0]->data, .b = n->in[1]->data, .y = n->out[0]->data };
-    kd_parallel(blocks_of(j.rows, ROWS), join_tile, &j);
+    kd_parallel(ceil_div(j.rows, ROWS), join_tile, &j);
     return 0;
 }
 
@@ -55,7 +55,7 @@ static int slice(const kd_node *n, const kd_run *run, void *scratch, kd_err *err
     (void)run, (void)scratch, (void)err;
     job j = { .rows = kd_rows(n->out[0]), .a_n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]),
               .a = (const float *)n->in[0]->data + n->i[0], .y = n->out[0]->data };
-    kd_parallel(blocks_of(j.rows, ROWS), cut_tile, &j);
+    kd_parallel(ceil_div(j.rows, ROWS), cut_tile, &j);
     return 0;
 }
 
@@ -64,7 +64,7 @@ static int slice_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err
     (void)run, (void)scratch, (void)err;
     job j = { .rows = kd_rows(n->out[0]), .n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]), .a = n->in[0]->data,
               .y = n->out[0]->data, .to = n->i[0] };
-    kd_parallel(blocks_of(j.rows, ROWS), put_tile, &j);
+    kd_parallel(ceil_div(j.rows, ROWS), put_tile, &j);
     return 0;
 }
 

@@ -18,9 +18,6 @@ typedef struct conv {
     float *packed, *scratch;
 } conv;
 
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /// Is it for winograd.c? A matter of the layer alone: an image's bits do not depend on the batch.
 static inline bool winograd_fits(int64_t kh, int64_t kw, int64_t stride, int64_t rows, int64_t cols, int64_t ci, int64_t co)
 {

@@ -22,12 +22,6 @@ typedef struct part { int64_t image, images, row, rows; } part;
 static int64_t padded_cols(const job *j) { return (j->cols - 1) * j->stride + j->kw; }
 static int64_t padded_rows(const job *j, int64_t rows) { return (rows - 1) * j->stride + j->kh; }
 
-// Even parts of at most `most`, each a multiple of `unit` but the last.
-static int64_t step(int64_t n, int64_t most, int64_t unit)
-{
-    return ceil_div(ceil_div(n, ceil_div(n, most)), unit) * unit;
-}
-
 static int64_t strip_floats(const job *j) { return (j->co_step + MR) * j->block_images * j->block_rows * j->cols; }
 static int64_t panel_floats(const job *j) { return j->block_images * padded_rows(j, j->block_rows) * padded_cols(j) * NR; }
 static int64_t thread_floats(const job *j) { return strip_floats(j) + j->ci_step / NR * panel_floats(j); }
@@ -40,8 +34,8 @@ static job job_of(const kd_node *n)
               .stride = n->i[0], .top = n->i[1], .left = n->i[2], .dy = n->in[0]->data, .x = n->in[1]->data, .dw = n->out[0]->data };
     int64_t most = CHANNELS;
     do {                                                                       // smaller parts until all threads have work
-        j.co_step = step(j.co, most, MR);
-        j.ci_step = step(j.ci, most, NR);
+        j.co_step = even_part(j.co, most, MR);
+        j.ci_step = even_part(j.ci, most, NR);
         j.ci_tiles = ceil_div(j.ci, j.ci_step);
         most /= 2;
     } while (most >= 24 && ceil_div(j.co, j.co_step) * j.ci_tiles < kd_threads());

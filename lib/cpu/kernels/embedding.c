@@ -45,7 +45,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     const kd_shape *s = &n->out[0]->shape;
     job j = { images_of(n->in[0]), s->d[0], s->d[1], n->in[0]->data, n->in[1]->data, n->out[0]->data };
     KD_TRY(check(n, j.index, j.count, j.rows, err));
-    kd_parallel(blocks_of(j.c, COLUMNS), add_tile, &j);
+    kd_parallel(ceil_div(j.c, COLUMNS), add_tile, &j);
     return 0;
 }
 

@@ -46,8 +46,8 @@ static job job_of(const kd_node *n)
               .x = x->data, .w = data_of(n->in[1]), .b = data_of(n->in[2]), .ada = data_of(n->in[3]) };
     j.rows = j.images ? kd_rows(x) / j.images : 0;
     j.size = j.c / j.groups;
-    j.per = blocks_of(CHANNELS, j.size) < j.groups ? blocks_of(CHANNELS, j.size) : j.groups;
-    j.tiles = blocks_of(j.groups, j.per);
+    j.per = ceil_div(CHANNELS, j.size) < j.groups ? ceil_div(CHANNELS, j.size) : j.groups;
+    j.tiles = ceil_div(j.groups, j.per);
     return j;
 }
 
@@ -276,7 +276,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     j.dx = data_used(n->out[0]), j.dw = data_used(n->out[1]), j.db = data_used(n->out[2]), j.dada = data_used(n->out[3]);
     j.p = scratch, j.q = j.p + j.images * j.c, j.scratch = (float *)(void *)(j.q + j.images * j.c);
     kd_parallel(j.images * j.tiles, grad_tile, &j);
-    kd_parallel(blocks_of(j.c, ROWS), parameters_tile, &j);
+    kd_parallel(ceil_div(j.c, ROWS), parameters_tile, &j);
     return 0;
 }
 

@@ -57,7 +57,7 @@ static int sum(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     (void)run, (void)scratch, (void)err;
     job j = job_of(n, n->in[0]);
     j.x = n->in[0]->data;
-    kd_parallel(images_of(n->in[0]) * blocks_of(j.c, ROWS), sum_tile, &j);
+    kd_parallel(images_of(n->in[0]) * ceil_div(j.c, ROWS), sum_tile, &j);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static int spread(const kd_node *n, const kd_run *run, void *scratch, kd_err *er
     (void)run, (void)scratch, (void)err;
     job j = job_of(n, n->out[0]);
     j.b = n->in[0]->data;
-    kd_parallel(images_of(n->in[0]) * blocks_of(j.rows, ROWS), spread_tile, &j);
+    kd_parallel(images_of(n->in[0]) * ceil_div(j.rows, ROWS), spread_tile, &j);
     return 0;
 }
 
@@ -75,7 +75,7 @@ static int add(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     (void)run, (void)scratch, (void)err;
     job j = job_of(n, n->in[0]);
     j.x = n->in[0]->data, j.b = n->in[1]->data;
-    kd_parallel(images_of(n->in[0]) * blocks_of(j.rows, ROWS), add_tile, &j);
+    kd_parallel(images_of(n->in[0]) * ceil_div(j.rows, ROWS), add_tile, &j);
     return 0;
 }
 

@@ -13,7 +13,7 @@ static job job_of(const kd_val *x, const kd_val *w)
 {
     job j = { .images = x->shape.n > 1 ? images_of(x) : 1, .c = kd_last(x), .x = x->data, .w = w->data };
     j.rows = j.images ? kd_rows(x) / j.images : 0;
-    j.blocks = blocks_of(j.rows, ROWS);
+    j.blocks = ceil_div(j.rows, ROWS);
     return j;
 }
 
@@ -118,7 +118,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     j.stats_in = n->in[2]->data, j.dy = n->in[3]->data, j.part = scratch;
     j.dx = data_used(n->out[0]), j.dw = data_used(n->out[1]), j.db = data_used(n->out[2]);
     kd_parallel(j.images * j.blocks, grad_tile, &j);
-    kd_parallel(blocks_of(j.c, ROWS), parameters_tile, &j);
+    kd_parallel(ceil_div(j.c, ROWS), parameters_tile, &j);
     return 0;
 }
 

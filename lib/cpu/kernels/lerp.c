@@ -14,7 +14,7 @@ static job job_of(const kd_node *n)
     const int64_t images = images_of(n->in[0]);
     job j = { .count = images ? kd_count(n->in[0]) / images : 0, .a = n->in[0]->data, .b = n->in[1]->data };
     j.f = *(const float *)n->in[2]->data;
-    j.blocks = blocks_of(j.count, ELEMENTS);
+    j.blocks = ceil_div(j.count, ELEMENTS);
     return j;
 }
 
@@ -90,7 +90,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
 static size_t grad_scratch(const kd_node *n)
 {
     const int64_t images = images_of(n->in[0]);
-    return images ? (size_t)(images * blocks_of(kd_count(n->in[0]) / images, ELEMENTS)) * sizeof(double) : 0;
+    return images ? (size_t)(images * ceil_div(kd_count(n->in[0]) / images, ELEMENTS)) * sizeof(double) : 0;
 }
 
 const kd_kernel KD_KERNEL(lerp) = { lerp, NULL };

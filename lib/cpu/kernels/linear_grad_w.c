@@ -13,18 +13,6 @@ typedef struct job {
     int64_t out_step, in_step, in_tiles;
 } job;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-// Even parts of at most `most`, each a multiple of `unit` but the last.
-static int64_t step(int64_t n, int64_t most, int64_t unit)
-{
-    const int64_t parts = ceil_div(n, most);
-    return ceil_div(ceil_div(n, parts), unit) * unit;
-}
-
 static int64_t tile_scratch(void)          // floats a thread: columns of dy by MR, panels of x
 {
     return (OUT + MR + IN + NR) * ROWS;
@@ -65,8 +53,8 @@ static int grad_w(const kd_node *n, const kd_run *run, void *scratch, kd_err *er
     (void)err;
     job j = { .rows = kd_rows(n->in[0]), .out = kd_last(n->in[0]), .in = kd_last(n->in[1]), .dy = n->in[0]->data, .x = n->in[1]->data,
               .dw = n->out[0]->data, .scratch = scratch };
-    j.out_step = step(j.out, OUT, MR);
-    j.in_step = step(j.in, IN, NR);
+    j.out_step = even_part(j.out, OUT, MR);
+    j.in_step = even_part(j.in, IN, NR);
     j.in_tiles = ceil_div(j.in, j.in_step);
     kd_parallel(ceil_div(j.out, j.out_step) * j.in_tiles, tile, &j);
     return 0;

@@ -14,7 +14,7 @@ static job job_of(const kd_node *n)
     job j = { .images = images_of(n->in[0]), .c = kd_last(n->in[0]), .a = n->in[0]->data, .b = n->in[1]->data,
               .w = n->in[2]->data, .f = data_of(n->in[3]) };
     j.count = j.images ? kd_count(n->in[0]) / j.images : 0;
-    j.blocks = blocks_of(j.count, ELEMENTS);
+    j.blocks = ceil_div(j.count, ELEMENTS);
     return j;
 }
 

@@ -39,7 +39,7 @@ static int sum_squares(const kd_node *n, const kd_run *run, void *scratch, kd_er
 {
     (void)run, (void)err;
     job j = { .n = kd_count(n->in[0]), .x = n->in[0]->data, .part = scratch };
-    const int64_t tiles = blocks_of(j.n, ELEMENTS);
+    const int64_t tiles = ceil_div(j.n, ELEMENTS);
     kd_parallel(tiles, squares_tile, &j);
     *(double *)n->out[0]->data = kd_tree_sum(j.part, tiles);
     return 0;
@@ -47,7 +47,7 @@ static int sum_squares(const kd_node *n, const kd_run *run, void *scratch, kd_er
 
 static size_t sum_squares_scratch(const kd_node *n)
 {
-    return (size_t)blocks_of(kd_count(n->in[0]), ELEMENTS) * sizeof(double);
+    return (size_t)ceil_div(kd_count(n->in[0]), ELEMENTS) * sizeof(double);
 }
 
 static void accumulate_tile(void *arg, int64_t t, int thread)
@@ -64,7 +64,7 @@ static int accumulate(const kd_node *n, const kd_run *run, void *scratch, kd_err
 {
     (void)run, (void)scratch, (void)err;
     job j = { .n = kd_count(n->out[0]), .x = n->in[1]->data, .p = n->out[0]->data };
-    kd_parallel(blocks_of(j.n, ELEMENTS), accumulate_tile, &j);
+    kd_parallel(ceil_div(j.n, ELEMENTS), accumulate_tile, &j);
     return 0;
 }
 
@@ -113,7 +113,7 @@ static int adamw(const kd_node *n, const kd_run *run, void *scratch, kd_err *err
     j.beta1 = (float)n->f[4], j.beta2 = (float)n->f[5], j.eps = (float)n->f[6];
     j.rate = (float)(n->f[0] / (1 - pow(n->f[4], step)));
     j.root = (float)(1 / sqrt(1 - pow(n->f[5], step)));
-    kd_parallel(blocks_of(j.n, ELEMENTS), adamw_tile, &j);
+    kd_parallel(ceil_div(j.n, ELEMENTS), adamw_tile, &j);
     return 0;
 }
 
@@ -143,7 +143,7 @@ static int sgd(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     (void)run, (void)scratch, (void)err;
     job j = rule_of(n);
     j.momentum = (float)n->f[4], j.nesterov = n->i[1];
-    kd_parallel(blocks_of(j.n, ELEMENTS), sgd_tile, &j);
+    kd_parallel(ceil_div(j.n, ELEMENTS), sgd_tile, &j);
     return 0;
 }
 

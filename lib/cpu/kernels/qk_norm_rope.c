@@ -18,7 +18,7 @@ static job job_of(const kd_val *qkv, const kd_val *scale, const kd_val *rope)
     job j = { .images = s[0], .tokens = s[1] * s[2], .heads = scale->shape.d[0], .qkv = qkv->data, .scale = scale->data,
               .rope = rope->data };
     j.d = s[3] / (3 * j.heads);
-    j.blocks = blocks_of(j.tokens, ROWS);
+    j.blocks = ceil_div(j.tokens, ROWS);
     return j;
 }
 
@@ -120,7 +120,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
 static size_t grad_scratch(const kd_node *n)
 {
     const int64_t *s = n->in[0]->shape.d;
-    return (size_t)(s[0] * blocks_of(s[1] * s[2], ROWS) * n->in[2]->shape.d[0]) * sizeof(double);
+    return (size_t)(s[0] * ceil_div(s[1] * s[2], ROWS) * n->in[2]->shape.d[0]) * sizeof(double);
 }
 
 // The table --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ static job job_of(const kd_val *qkv, const kd_val *scale, const kd_val *rope)
     job j = { .images = s[0], .tokens = s[1] * s[2], .heads = scale->shape.d[0], .qkv = qkv->data, .scale = scale->data,
               .rope = rope->data };
     j.d = s[3] / (3 * j.heads);
-    j.blocks = blocks_of(j.tokens, ROWS);
+    j.blocks = ceil_div(j.tokens, ROWS);
     return j;
 }
 

@@ -15,7 +15,7 @@ static job job_of(const kd_val *x, const kd_val *s, double offset)
 {
     job j = { .images = images_of(x), .c = kd_last(x), .x = x->data, .s = s->data, .offset = (float)offset };
     j.rows = j.images ? kd_rows(x) / j.images : 0;
-    j.blocks = blocks_of(j.rows, ROWS);
+    j.blocks = ceil_div(j.rows, ROWS);
     j.s_step = s->shape.n == 2 ? j.c : 0;
     return j;
 }
@@ -90,7 +90,7 @@ static void sum_tile(void *arg, int64_t t, int thread)
 {
     const job *j = arg;
     (void)thread;
-    const int64_t groups = blocks_of(j->c, ROWS), first = t % groups * ROWS, width = j->c - first < ROWS ? j->c - first : ROWS;
+    const int64_t groups = ceil_div(j->c, ROWS), first = t % groups * ROWS, width = j->c - first < ROWS ? j->c - first : ROWS;
     const int64_t parts = j->s_step ? j->blocks : j->images * j->blocks, image = t / groups;
     double sum[ROWS] = { 0 };
     for (int64_t b = 0; b < parts; b++) {
@@ -107,7 +107,7 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     j.rstd_in = n->in[2]->data, j.dy = n->in[3]->data, j.acc = data_of(n->in[4]);
     j.dx = data_used(n->out[0]), j.ds = data_used(n->out[1]), j.part = scratch;
     kd_parallel(j.images * j.blocks, grad_tile, &j);
-    if (j.ds) kd_parallel((j.s_step ? j.images : 1) * blocks_of(j.c, ROWS), sum_tile, &j);
+    if (j.ds) kd_parallel((j.s_step ? j.images : 1) * ceil_div(j.c, ROWS), sum_tile, &j);
     return 0;
 }
 
@@ -115,7 +115,7 @@ static size_t grad_scratch(const kd_node *n)
 {
     const kd_val *x = n->in[0];
     const int64_t images = images_of(x);
-    return images ? (size_t)(images * blocks_of(kd_rows(x) / images, ROWS) * kd_last(x)) * sizeof(float) : 0;
+    return images ? (size_t)(images * ceil_div(kd_rows(x) / images, ROWS) * kd_last(x)) * sizeof(float) : 0;
 }
 
 const kd_kernel KD_KERNEL(rms_norm) = { norm, NULL };

@@ -26,7 +26,7 @@ static int mix(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     const int64_t images = images_of(n->in[0]);
     job j = { images ? kd_count(n->in[0]) / images : 0, n->in[0]->data, n->in[1]->data, data_of(n->in[2]), data_of(n->in[3]),
               n->out[0]->data };
-    kd_parallel(images * blocks_of(j.count, ELEMENTS), tile, &j);
+    kd_parallel(images * ceil_div(j.count, ELEMENTS), tile, &j);
     return 0;
 }
 

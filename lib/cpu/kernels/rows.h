@@ -11,12 +11,10 @@ enum { ROWS = 64, ELEMENTS = 4096 };       // a tile, by rows and by elements
 
 typedef struct span { int64_t image, first, end; } span;
 
-static inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
-
 /// Tile t, where each image has n items cut into blocks.
 static inline span span_of(int64_t t, int64_t n, int64_t block)
 {
-    const int64_t per = blocks_of(n, block), first = t % per * block;
+    const int64_t per = ceil_div(n, block), first = t % per * block;
     return (span){ t / per, first, first + block < n ? first + block : n };
 }
 

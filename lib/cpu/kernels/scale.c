@@ -28,7 +28,7 @@ static void clamp_tile(void *arg, int64_t t, int thread)
 static int elements(const kd_node *n, kd_tile_fn tile)
 {
     job j = { kd_count(n->in[0]), n->in[0]->data, n->out[0]->data, (float)n->f[0] };
-    kd_parallel(blocks_of(j.count, ELEMENTS), tile, &j);
+    kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
     return 0;
 }
 

@@ -21,7 +21,7 @@ static int run(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     (void)run, (void)scratch, (void)err;
     job j = { .tokens = kd_rows(n->in[2]), .c = kd_last(n->in[2]), .x = n->in[0]->data, .first = n->in[1]->data, .pos = n->in[2]->data,
               .y = n->out[0]->data };
-    kd_parallel(images_of(n->out[0]) * blocks_of(j.tokens, ROWS), tile, &j);
+    kd_parallel(images_of(n->out[0]) * ceil_div(j.tokens, ROWS), tile, &j);
     return 0;
 }
 

@@ -9,19 +9,16 @@ enum { TILES = 64, PART = 6144 / NR };     // of a block; longest part of the in
 
 typedef struct job {
     const conv *c;
-    int64_t down, across;                  // tiles of an image
-    int64_t block_rows, block_images, blocks_down, blocks, most, panels, groups, group;      // most: tiles of a block
+    tiling g;
+    int64_t blocks_down, blocks, panels, groups, group;
     float *packed, *zeros, *scratch;       // packed [POINTS, panels, ci, NR], zeros [ci]
 } job;
 
 static job job_of(const conv *c)
 {
-    job j = { .c = c, .down = ceil_div(c->rows, 2), .across = ceil_div(c->cols, 2), .panels = c->co / NR };
-    j.block_rows = least(j.down, j.across < TILES ? TILES / j.across : 1);
-    j.block_images = j.block_rows < j.down ? 1 : least(c->n, ceil_div(TILES, j.down * j.across));
-    j.blocks_down = ceil_div(j.down, j.block_rows);
-    j.blocks = ceil_div(c->n, j.block_images) * j.blocks_down;
-    j.most = j.block_images * j.block_rows * j.across;
+    job j = { .c = c, .g = tiling_of(c, TILES), .panels = c->co / NR };
+    j.blocks_down = ceil_div(j.g.down, j.g.block_rows);
+    j.blocks = ceil_div(c->n, j.g.block_images) * j.blocks_down;
     j.group = ceil_div(j.panels, ceil_div(4 * kd_threads(), j.blocks));
     j.groups = ceil_div(j.panels, j.group);
     return j;
@@ -29,8 +26,8 @@ static job job_of(const conv *c)
 
 static int64_t packed_floats(const job *j) { return POINTS * j->panels * j->c->ci * NR; }
 // A thread's: the points of a block's inputs [POINTS, tiles, ci] and of its results [POINTS, group, tiles, NR]
-static int64_t inputs_floats(const job *j) { return POINTS * j->most * j->c->ci; }
-static int64_t thread_floats(const job *j) { return inputs_floats(j) + POINTS * j->group * j->most * NR; }
+static int64_t inputs_floats(const job *j) { return POINTS * j->g.most * j->c->ci; }
+static int64_t thread_floats(const job *j) { return inputs_floats(j) + POINTS * j->group * j->g.most * NR; }
 
 size_t KD_ISA_NAME(winograd_floats)(const conv *c)
 {
@@ -73,46 +70,41 @@ static void pack(void *arg, int64_t p, int thread)
     }
 }
 
-/// Tiles of a block: of one image or several, rows of them from `row` on.
-typedef struct part { int64_t image, images, row, rows; } part;
-
-static void transform_inputs(const job *j, const part *b, float *to)
+static void transform_inputs(const job *j, const tiles *b, float *to)
 {
     const conv *const c = j->c;
     const float *d[POINTS];
-    const int64_t tiles = b->images * b->rows * j->across;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t line = t / j->across;
-        tile_pixels(d, c, b->image + line / b->rows, b->row + line % b->rows, t % j->across, j->zeros);
+    for (int64_t t = 0; t < b->n; t++) {
+        tile_pixels(d, c, spot_of(&j->g, b, t), j->zeros);
         for (int64_t k = 0; k < c->ci; k += VW)
-            input_points(to + t * c->ci + k, tiles * c->ci, d, k);
+            input_points(to + t * c->ci + k, b->n * c->ci, d, k);
     }
 }
 
-static void multiply(const job *j, int64_t tiles, int64_t p0, int64_t p1, const float *inputs, float *results)
+static void multiply(const job *j, int64_t n, int64_t p0, int64_t p1, const float *inputs, float *results)
 {
     const int64_t ci = j->c->ci, parts = ceil_div(ci, PART);
     for (int64_t point = 0; point < POINTS; point++)
-        for (int64_t p = p0; p < p1; p++, results += tiles * NR)
+        for (int64_t p = p0; p < p1; p++, results += n * NR)
             for (int64_t i = 0; i < parts; i++) {
                 const int64_t k0 = ci * i / parts, k = ci * (i + 1) / parts - k0;
                 const float *const panel = j->packed + ((point * j->panels + p) * ci + k0) * NR;
-                for (int64_t t = 0; t < tiles; t += MR)
-                    (i > 0 ? gemm_tile_rows_add : gemm_tile_rows)((int)least(MR, tiles - t), k, inputs + (point * tiles + t) * ci + k0,
+                for (int64_t t = 0; t < n; t += MR)
+                    (i > 0 ? gemm_tile_rows_add : gemm_tile_rows)((int)least(MR, n - t), k, inputs + (point * n + t) * ci + k0,
                                                                   ci, panel, results + t * NR, NR);
             }
 }
 
 // The 2x2 pixels of a tile, as far as they lie in the image: + b + res.
-static void finish_tile(const conv *c, const float *m, int64_t step, int64_t image, int64_t y0, int64_t x0, int64_t channel)
+static void finish_tile(const conv *c, const float *m, int64_t step, spot s, int64_t channel)
 {
     for (int64_t half = 0; half < NR; half += VW) {
         vf y[4];
         output_pixels(y, m + half, step);
         for (int64_t k = 0; k < 4; k++) {
-            if (y0 + k / 2 >= c->rows || x0 + k % 2 >= c->cols)
+            if (s.y + k / 2 >= c->rows || s.x + k % 2 >= c->cols)
                 continue;
-            const int64_t at = ((image * c->rows + y0 + k / 2) * c->cols + x0 + k % 2) * c->co + channel + half;
+            const int64_t at = ((s.image * c->rows + s.y + k / 2) * c->cols + s.x + k % 2) * c->co + channel + half;
             vf v = y[k];
             if (c->b)
                 v += load(c->b + channel + half);
@@ -123,26 +115,21 @@ static void finish_tile(const conv *c, const float *m, int64_t step, int64_t ima
     }
 }
 
-static void transform_results(const job *j, const part *b, int64_t p0, int64_t p1, const float *results)
+static void transform_results(const job *j, const tiles *b, int64_t p0, int64_t p1, const float *results)
 {
-    const int64_t tiles = b->images * b->rows * j->across;
     for (int64_t p = p0; p < p1; p++)
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t line = t / j->across;
-            finish_tile(j->c, results + ((p - p0) * tiles + t) * NR, (p1 - p0) * tiles * NR, b->image + line / b->rows,
-                        2 * (b->row + line % b->rows), 2 * (t % j->across), p * NR);
-        }
+        for (int64_t t = 0; t < b->n; t++)
+            finish_tile(j->c, results + ((p - p0) * b->n + t) * NR, (p1 - p0) * b->n * NR, spot_of(&j->g, b, t), p * NR);
 }
 
 static void block(void *arg, int64_t task, int thread)
 {
     const job *const j = arg;
     const int64_t number = task / j->groups, p0 = task % j->groups * j->group, p1 = least(p0 + j->group, j->panels);
-    part b = { .image = number / j->blocks_down * j->block_images, .row = number % j->blocks_down * j->block_rows };
-    b.images = least(j->block_images, j->c->n - b.image), b.rows = least(j->block_rows, j->down - b.row);
+    const tiles b = tiles_of(&j->g, j->c, number / j->blocks_down * j->g.block_images, number % j->blocks_down * j->g.block_rows);
     float *const inputs = j->scratch + thread * thread_floats(j), *const results = inputs + inputs_floats(j);
     transform_inputs(j, &b, inputs);
-    multiply(j, b.images * b.rows * j->across, p0, p1, inputs, results);
+    multiply(j, b.n, p0, p1, inputs, results);
     transform_results(j, &b, p0, p1, results);
 }
 

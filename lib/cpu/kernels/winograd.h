@@ -64,13 +64,45 @@ static inline __attribute__((always_inline)) void kernel_points(vf u[4], vf a, v
     u[0] = a, u[1] = half + other, u[2] = half - other, u[3] = c;
 }
 
-/// Where the 4x4 pixels of the tile at (y, x) of image i begin; `zeros` outside of it.
-static inline void tile_pixels(const float *d[POINTS], const conv *c, int64_t i, int64_t y, int64_t x, const float *zeros)
+/// How results are cut into tiles, and these into blocks: some rows of one image's, or several small images.
+typedef struct tiling { int64_t down, across, block_rows, block_images, most; } tiling;      // most: tiles of a block
+
+/// Blocks of about `tiles`.
+static inline tiling tiling_of(const conv *c, int64_t tiles)
+{
+    tiling g = { .down = ceil_div(c->rows, 2), .across = ceil_div(c->cols, 2) };
+    g.block_rows = least(g.down, g.across < tiles ? tiles / g.across : 1);
+    g.block_images = g.block_rows < g.down ? 1 : least(c->n, ceil_div(tiles, g.down * g.across));
+    g.most = g.block_images * g.block_rows * g.across;
+    return g;
+}
+
+/// A block: the n tiles of `rows` rows from `row` on, of `images` images from `image` on.
+typedef struct tiles { int64_t image, images, row, rows, n; } tiles;
+
+static inline tiles tiles_of(const tiling *g, const conv *c, int64_t image, int64_t row)
+{
+    tiles b = { .image = image, .row = row, .images = least(g->block_images, c->n - image), .rows = least(g->block_rows, g->down - row) };
+    b.n = b.images * b.rows * g->across;
+    return b;
+}
+
+/// Of tile t of a block: its image, and the first of its 2x2 results.
+typedef struct spot { int64_t image, y, x; } spot;
+
+static inline spot spot_of(const tiling *g, const tiles *b, int64_t t)
+{
+    const int64_t line = t / g->across;
+    return (spot){ b->image + line / b->rows, 2 * (b->row + line % b->rows), 2 * (t % g->across) };
+}
+
+/// Where a tile's 4x4 pixels begin; `zeros` outside of the image.
+static inline void tile_pixels(const float *d[POINTS], const conv *c, spot s, const float *zeros)
 {
     for (int64_t k = 0; k < POINTS; k++) {
-        const int64_t at_y = 2 * y - c->top + k / 4, at_x = 2 * x - c->left + k % 4;
+        const int64_t at_y = s.y - c->top + k / 4, at_x = s.x - c->left + k % 4;
         const bool in = at_y >= 0 && at_y < c->h && at_x >= 0 && at_x < c->w;
-        d[k] = in ? c->x + ((i * c->h + at_y) * c->w + at_x) * c->ci : zeros;
+        d[k] = in ? c->x + ((s.image * c->h + at_y) * c->w + at_x) * c->ci : zeros;
     }
 }
 

@@ -9,33 +9,27 @@ enum { TILES = 128, CHANNELS = 96 };       // of a block; largest part of either
 typedef struct job {
     const conv *c;
     const float *dy;
-    int64_t down, across, block_rows, block_images, most;          // tiles of an image, of a block
+    tiling g;
     int64_t co_step, ci_step, ci_tasks, tasks;
     float *zeros, *scratch;
 } job;
 
-// Even parts of at most `most`, each a multiple of NR.
-static int64_t step(int64_t n, int64_t most) { return ceil_div(ceil_div(n, ceil_div(n, most)), NR) * NR; }
-
 static job job_of(const conv *c)
 {
-    job j = { .c = c, .down = ceil_div(c->rows, 2), .across = ceil_div(c->cols, 2) };
+    job j = { .c = c, .g = tiling_of(c, TILES) };
     int64_t most = CHANNELS;
     do {                                                           // smaller parts until all threads have work
-        j.co_step = step(c->co, most), j.ci_step = step(c->ci, most);
+        j.co_step = even_part(c->co, most, NR), j.ci_step = even_part(c->ci, most, NR);
         j.ci_tasks = ceil_div(c->ci, j.ci_step);
         j.tasks = ceil_div(c->co, j.co_step) * j.ci_tasks;
         most /= 2;
     } while (most >= 24 && j.tasks < kd_threads());
-    j.block_rows = least(j.down, j.across < TILES ? TILES / j.across : 1);
-    j.block_images = j.block_rows < j.down ? 1 : least(c->n, ceil_div(TILES, j.down * j.across));
-    j.most = j.block_images * j.block_rows * j.across;
     return j;
 }
 
 // A thread's: the points of a block of dy [POINTS, tiles, co], of x [POINTS, ci / NR, tiles, NR], and their products' sums
-static int64_t dy_floats(const job *j) { return POINTS * j->most * j->co_step; }
-static int64_t x_floats(const job *j) { return POINTS * j->most * j->ci_step; }
+static int64_t dy_floats(const job *j) { return POINTS * j->g.most * j->co_step; }
+static int64_t x_floats(const job *j) { return POINTS * j->g.most * j->ci_step; }
 static int64_t thread_floats(const job *j) { return dy_floats(j) + x_floats(j) + POINTS * j->co_step * j->ci_step; }
 static int64_t zeros_floats(const job *j) { return j->c->ci > j->c->co ? j->c->ci : j->c->co; }
 
@@ -45,41 +39,40 @@ size_t KD_ISA_NAME(winograd_grad_w_floats)(const conv *c)
     return (size_t)(zeros_floats(&j) + thread_floats(&j) * kd_threads());
 }
 
-/// Tiles of a block: of one image or several, rows of them from `row` on. Channels [o, o + no) of dy, [i, i + ni) of x.
-typedef struct part { int64_t image, images, row, rows, tiles, o, no, i, ni; } part;
+/// A block of tiles with channels [o, o + no) of dy, [i, i + ni) of x.
+typedef struct part { tiles of; int64_t o, no, i, ni; } part;
 
 static void transform_dy(const job *j, const part *b, float *to)
 {
     const conv *const c = j->c;
-    for (int64_t t = 0; t < b->tiles; t++, to += b->no) {
-        const int64_t line = t / j->across, y = 2 * (b->row + line % b->rows), x = 2 * (t % j->across);
+    for (int64_t t = 0; t < b->of.n; t++, to += b->no) {
+        const spot s = spot_of(&j->g, &b->of, t);
         const float *d[4];
         for (int64_t k = 0; k < 4; k++) {
-            const bool in = y + k / 2 < c->rows && x + k % 2 < c->cols;
-            d[k] = in ? j->dy + (((b->image + line / b->rows) * c->rows + y + k / 2) * c->cols + x + k % 2) * c->co + b->o : j->zeros;
+            const int64_t y = s.y + k / 2, x = s.x + k % 2;
+            d[k] = y < c->rows && x < c->cols ? j->dy + ((s.image * c->rows + y) * c->cols + x) * c->co + b->o : j->zeros;
         }
         for (int64_t k = 0; k < b->no; k += VW)
-            gradient_points(to + k, b->tiles * b->no, d, k);
+            gradient_points(to + k, b->of.n * b->no, d, k);
     }
 }
 
 static void transform_x(const job *j, const part *b, float *to)
 {
     const float *d[POINTS];
-    for (int64_t t = 0; t < b->tiles; t++) {
-        const int64_t line = t / j->across;
-        tile_pixels(d, j->c, b->image + line / b->rows, b->row + line % b->rows, t % j->across, j->zeros);
+    for (int64_t t = 0; t < b->of.n; t++) {
+        tile_pixels(d, j->c, spot_of(&j->g, &b->of, t), j->zeros);
         for (int64_t k = 0; k < b->ni; k += VW)
-            input_points(to + (k / NR * b->tiles + t) * NR + k % NR, b->tiles * b->ni, d, b->i + k);
+            input_points(to + (k / NR * b->of.n + t) * NR + k % NR, b->of.n * b->ni, d, b->i + k);
     }
 }
 
 static void multiply(const part *b, bool add, const float *dy, const float *x, float *sums)
 {
-    for (int64_t point = 0; point < POINTS; point++, dy += b->tiles * b->no, x += b->tiles * b->ni, sums += b->no * b->ni)
+    for (int64_t point = 0; point < POINTS; point++, dy += b->of.n * b->no, x += b->of.n * b->ni, sums += b->no * b->ni)
         for (int64_t i = 0; i < b->ni; i += NR)
             for (int64_t o = 0; o < b->no; o += MR)
-                (add ? gemm_tile_cols_add : gemm_tile_cols)((int)least(MR, b->no - o), b->tiles, dy + o, b->no, x + i * b->tiles,
+                (add ? gemm_tile_cols_add : gemm_tile_cols)((int)least(MR, b->no - o), b->of.n, dy + o, b->no, x + i * b->of.n,
                                                             sums + o * b->ni + i, b->ni);
 }
 
@@ -117,13 +110,12 @@ static void task(void *arg, int64_t number, int thread)
     part b = { .o = number / j->ci_tasks * j->co_step, .i = number % j->ci_tasks * j->ci_step };
     b.no = least(j->co_step, c->co - b.o), b.ni = least(j->ci_step, c->ci - b.i);
     float *const dy = j->scratch + thread * thread_floats(j), *const x = dy + dy_floats(j), *const sums = x + x_floats(j);
-    for (b.image = 0; b.image < c->n; b.image += j->block_images)
-        for (b.row = 0; b.row < j->down; b.row += j->block_rows) {
-            b.images = least(j->block_images, c->n - b.image), b.rows = least(j->block_rows, j->down - b.row);
-            b.tiles = b.images * b.rows * j->across;
+    for (int64_t image = 0; image < c->n; image += j->g.block_images)
+        for (int64_t row = 0; row < j->g.down; row += j->g.block_rows) {
+            b.of = tiles_of(&j->g, c, image, row);
             transform_dy(j, &b, dy);
             transform_x(j, &b, x);
-            multiply(&b, b.image + b.row > 0, dy, x, sums);
+            multiply(&b, image + row > 0, dy, x, sums);
         }
     for (int64_t o = 0; o < b.no; o++)
         finish(c->y + ((b.o + o) * c->ci + b.i) * 9, sums + o * b.ni, b.no * b.ni, b.ni);
