@@ -39,4 +39,15 @@ static inline feed feed_pipe(const uint8_t *bytes, size_t n)
 
 static inline void feed_end(feed f) { close(f.fd); }
 
+/// Calls `read` on the bytes as a file and through a pipe.
+static inline void feed_both(const uint8_t *bytes, size_t n, void (*read)(const char *path))
+{
+    feed f = feed_file(bytes, n);
+    read(f.path);
+    feed_end(f);
+    f = feed_pipe(bytes, n);
+    read(f.path);
+    feed_end(f);
+}
+
 #endif

@@ -23,11 +23,6 @@ static void read_all(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     if (!n) return 0;                                 // an empty file cannot be mapped, and kd_set_open does not come here with one
-    feed f = feed_file(bytes, n);
-    read_all(f.path);
-    feed_end(f);
-    f = feed_pipe(bytes, n);
-    read_all(f.path);
-    feed_end(f);
+    feed_both(bytes, n, read_all);
     return 0;
 }

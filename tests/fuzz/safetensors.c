@@ -37,11 +37,6 @@ static void read_all(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    feed f = feed_file(bytes, n);
-    read_all(f.path);
-    feed_end(f);
-    f = feed_pipe(bytes, n);
-    read_all(f.path);
-    feed_end(f);
+    feed_both(bytes, n, read_all);
     return 0;
 }

@@ -22,15 +22,7 @@ same() # NAME COMMAND...: with any --batch and --threads
     echo "$name: done"
 }
 sample() { kd-sample -q --no-history --seed 5 "${@:2}" "$1"; }
-options_of() # SAMPLER: noise where it is not by itself, and steps
-{
-    case $1 in
-    euler|heun|dpm_2) echo --steps 3 --s-churn 2 ;;
-    dpm_fast)         echo --steps 3 --eta 1 ;;
-    dpm_adaptive)     echo --rtol 1 --atol 1 --eta 1 ;;
-    *)                echo --steps 3 ;;
-    esac
-}
+. "$ROOT/tests/cli/kd-sample/samplers.bash"
 for model in "$golden" "$digits"; do
     for sampler in $(kd-sample --list | cut -d ' ' -f 1); do
         same "$(basename "$model" .safetensors) $sampler" sample "$model" -n 37 --sampler "$sampler" $(options_of "$sampler")

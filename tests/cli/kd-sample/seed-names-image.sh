@@ -17,15 +17,7 @@ done
 # The other samplers, and a part of a run.
 pixels() { local n; n=$(od -An -tu8 -N8 "$1"); tail -c +$((9 + n)) "$1" | tail -c +$(($2 + 1)) | head -c "$3"; }
 model=$GOLDEN/v2_neighborhood_k7.weights.safetensors
-options_of() # SAMPLER: noise where it is not by itself, and steps
-{
-    case $1 in
-    euler|heun|dpm_2) echo --steps 3 --s-churn 2 ;;
-    dpm_fast)         echo --steps 3 --eta 1 ;;
-    dpm_adaptive)     echo --rtol 1 --atol 1 --eta 1 ;;
-    *)                echo --steps 3 ;;
-    esac
-}
+. "$ROOT/tests/cli/kd-sample/samplers.bash"
 for sampler in $(kd-sample --list | cut -d ' ' -f 1); do
     sample -n 7 --sampler "$sampler" $(options_of $sampler) --batch 5 --threads 2 -o all.safetensors "$model"
     sample -n 3 --sampler "$sampler" $(options_of $sampler) --first 4 --batch 2 --threads 1 -o part.safetensors "$model"
