@@ -69,7 +69,7 @@ int kd_draws_make(kd_draws *w, int64_t first, int64_t n, const float **x, kd_err
 
 int kd_draws_bytes(int64_t *bytes, kd_trainer *t, int64_t n, kd_err *err)
 {
-    enum { VECTORS = 5 };              // x, and the sampler's: x, D, the last D, noise
+    enum { VECTORS = 4 };              // x; the sampler's: D, the last D, noise
     kd_draws *w;
     KD_TRY(kd_draws_open(&w, t, n, err));
     const int64_t each = VECTORS * w->size * (int64_t)sizeof *w->x + (int64_t)(sizeof *w->class_cond + sizeof *w->noise);
