@@ -19,5 +19,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
 }
 
-const kd_op kd_op_activate = { .grad = grad, .in_place = 1 << 0 };
+const kd_op kd_op_activate = { .grad = grad, .in_place = 1 << 0, .cheap = true };
 const kd_op kd_op_activate_grad = { .in_place = 1 << 0 | 1 << 1 };

@@ -1,4 +1,5 @@
-// The gradient as more nodes: a walk back over the graph, each op's rule says which. Recompute blocks are repeated here.
+// The gradient as more nodes: a walk back over the graph, each op's rule says which. Recompute blocks are repeated here, and
+// cheap ops whose outputs gradients read: so those outputs need not be kept.
 #include "op/graph.h"
 #include <assert.h>
 #include <string.h>
@@ -24,6 +25,24 @@ static void mark(kd_graph *g, kd_val *const *wrt, int n)
     }
 }
 
+// Makes a node once more, over these inputs.
+static kd_node *repeat(kd_graph *g, kd_node *n, kd_val *const *in)
+{
+    kd_node *again = kd_node_new(g, n->op, n->n_in, in);
+    if (!again)
+        return NULL;
+    again->name = n->name;
+    memcpy(again->i, n->i, sizeof n->i);
+    memcpy(again->f, n->f, sizeof n->f);
+    for (int k = 0; k < n->n_out; k++) {
+        kd_val *v = kd_node_out(g, again, k, n->out[k]->dtype, n->out[k]->shape);
+        if (!v)
+            return NULL;
+        v->wants = n->out[k]->wants;
+    }
+    return n->again = again;
+}
+
 // The node that the gradient of n sees: n itself, or, inside a recompute block, a copy of it whose inputs are copies
 // as far as they lie in the block too. A copy keeps its name and attributes, so dropout draws the same numbers. What
 // nobody reads of a copy is dropped by the program.
@@ -46,19 +65,33 @@ static kd_node *seen(kd_graph *g, kd_node *n)
     kd_val *in[KD_MAX_IN];
     for (int i = 0; i < n->n_in; i++)
         in[i] = seen_value(g, n->in[i], n->block);
-    kd_node *again = kd_node_new(g, n->op, n->n_in, in);
-    if (!again)
-        return NULL;
-    again->name = n->name;
-    memcpy(again->i, n->i, sizeof n->i);
-    memcpy(again->f, n->f, sizeof n->f);
-    for (int k = 0; k < n->n_out; k++) {
-        kd_val *v = kd_node_out(g, again, k, n->out[k]->dtype, n->out[k]->shape);
-        if (!v)
-            return NULL;
-        v->wants = n->out[k]->wants;
-    }
-    return n->again = again;
+    return repeat(g, n, in);
+}
+
+// What the gradient of a kept node reads as its input v: v itself, or, from a cheap op, v computed again just before.
+static kd_val *read_value(kd_graph *g, kd_val *v)
+{
+    kd_node *const n = v ? v->node : NULL;
+    if (!n || n->block || v->slot != 0 || !kd_ops[n->op]->cheap)
+        return v;
+    kd_val *in[KD_MAX_IN];
+    for (int i = 0; !n->again && i < n->n_in; i++)
+        in[i] = read_value(g, n->in[i]);
+    const kd_node *again = n->again ? n->again : repeat(g, n, in);
+    return again ? again->out[0] : NULL;
+}
+
+// The node as its gradient's rule sees it.
+static bool view(kd_graph *g, kd_node *n, kd_node *to)
+{
+    const kd_node *const s = seen(g, n);
+    if (!s)
+        return false;
+    *to = *s;
+    for (int i = 0; s == n && i < n->n_in; i++)
+        if (n->in[i] && !(to->in[i] = read_value(g, n->in[i])))
+            return false;
+    return true;
 }
 
 // Calls the rule of one node and stores what it adds to its inputs' gradients.
@@ -72,8 +105,8 @@ static void node_grad(kd_graph *g, kd_node *n)
     }
     if (!any || !kd_ops[n->op]->grad)
         return;
-    kd_node *s = seen(g, n);
-    if (!s)
+    kd_node s;
+    if (!view(g, n, &s))
         return;
     int first[KD_MAX_IN];                              // first input that is the same value: add(a, a)
     for (int i = 0; i < n->n_in; i++) {
@@ -82,7 +115,7 @@ static void node_grad(kd_graph *g, kd_node *n)
         if (kd_wants(n, i) && first[i] == i)
             dx[i] = n->in[i]->grad;
     }
-    kd_ops[n->op]->grad(g, s, dy, dx);
+    kd_ops[n->op]->grad(g, &s, dy, dx);
     for (int i = 0; i < n->n_in; i++)
         if (kd_wants(n, i))
             n->in[i]->grad = first[i] == i ? dx[i] : kd_sum(g, n->in[i]->grad, dx[i]);

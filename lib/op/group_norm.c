@@ -50,5 +50,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     }
 }
 
-const kd_op kd_op_group_norm = { .grad = grad, .in_place = 1 << X };
+const kd_op kd_op_group_norm = { .grad = grad, .in_place = 1 << X, .cheap = true };
 const kd_op kd_op_group_norm_grad = { .in_place = 1 << X | 1 << DY | 1 << ACC };

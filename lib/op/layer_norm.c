@@ -31,5 +31,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     }
 }
 
-const kd_op kd_op_layer_norm = { .grad = grad, .in_place = 1 << 0 };
+const kd_op kd_op_layer_norm = { .grad = grad, .in_place = 1 << 0, .cheap = true };
 const kd_op kd_op_layer_norm_grad = { .in_place = 1 << 0 | 1 << 3 };

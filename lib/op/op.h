@@ -28,6 +28,7 @@ typedef struct kd_val {
     float *host;              // constants: the values, owned
     void *data;               // where it lives on the backend; set by kd_bind or the program's plan
     bool bound;               // by kd_bind: memory of the caller's
+    bool pinned;              // by kd_pin: its offset is given
     // the plan's (plan.c)
     int first, last;          // node numbers between which it lives; last is INT_MAX for outputs
     int64_t offset;           // in the arena
@@ -59,6 +60,8 @@ typedef struct kd_op {
     void (*grad)(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx);
     double (*flops)(const kd_node *n);    // multiplications and additions, for profiles; NULL: counted as 0
     unsigned in_place;        // bit i: out[0] may be written over in[i] if that value dies here
+    bool cheap;               // out[0] takes little work from inputs that the gradient keeps in any case: where gradients read
+                              // out[0], the node is repeated rather than out[0] kept
 } kd_op;
 extern const kd_op *const kd_ops[KD_OPS];                 // kd_op_NAME of lib/op/*.c, by ops.def
 extern const char *const kd_op_name[KD_OPS], *const kd_op_formula[KD_OPS];

@@ -32,5 +32,5 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     if (kd_wants(n, 1)) dx[1] = kd_sum(g, dx[1], to_s);
 }
 
-const kd_op kd_op_rms_norm = { .grad = grad, .in_place = 1 << 0 };
+const kd_op kd_op_rms_norm = { .grad = grad, .in_place = 1 << 0, .cheap = true };
 const kd_op kd_op_rms_norm_grad = { .in_place = 1 << 0 | 1 << 3 | 1 << 4 };
