@@ -106,9 +106,9 @@ static int print_plan(const struct args *a, const kd_session *s, kd_err *err)
     printf("%-36s %10.4f\n", "GFLOP an image, with gradient", p.flops / 1e9);
     print_mib(d->n ? "memory at its peak" : "memory at its peak, without the images", s->memory + p.state + p.batch + p.program + beside);
     print_mib("  weights, average, optimizer", p.state);
-    print_mib("  activations and scratch", p.program);
+    print_mib("  activations, gradients, scratch", p.program);
     print_mib("  a batch", p.batch);
-    print_mib(drawn ? "  a copy while saving, or" : "  a copy while saving", p.save);
+    if (p.save) print_mib(drawn ? "  a copy while saving, or" : "  a copy while saving", p.save);
     if (drawn) print_mib("  drawing images", draws);
     print_mib("  program and images", s->memory);
     if (d->n) print_mib("    of these images", data);

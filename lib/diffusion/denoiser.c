@@ -39,12 +39,9 @@ int kd_denoiser_new(kd_denoiser **out, const kd_model *m, kd_backend *be, kd_err
     kd_denoiser *d = calloc(1, sizeof *d);
     if (!d) return kd_fail_memory(err, "the denoiser");
     d->m = m, d->be = be;
-    const size_t bytes = (size_t)m->params->total * sizeof(float);
-    int code = be->alloc(be, (void **)&d->w, bytes, err);
-    if (!code) code = be->upload(be, d->w, m->w, bytes, err);
-    if (code) kd_denoiser_free(d);
+    if (kd_backend_lend(be, m->w, (size_t)m->params->total * sizeof(float), (void **)&d->w, err)) kd_denoiser_free(d);
     else *out = d;
-    return code;
+    return err->code;
 }
 
 static void plan_free(plan *pl)
@@ -60,7 +57,7 @@ void kd_denoiser_free(kd_denoiser *d)
 {
     if (!d) return;
     for (int i = 0; i < KEPT; i++) plan_free(&d->plan[i]);
-    if (d->w) d->be->free(d->be, d->w);
+    kd_backend_return(d->be, d->w);
     free(d->rows);
     free(d);
 }
@@ -69,7 +66,7 @@ const kd_model *kd_denoiser_model(const kd_denoiser *d) { return d->m; }
 
 int64_t kd_denoiser_bytes(const kd_denoiser *d)
 {
-    int64_t bytes = d->m->params->total * (int64_t)sizeof(float);
+    int64_t bytes = d->be->host ? 0 : d->m->params->total * (int64_t)sizeof(float);
     for (int i = 0; i < KEPT; i++)
         if (d->plan[i].p) bytes += kd_program_bytes(d->plan[i].p);
     return bytes;

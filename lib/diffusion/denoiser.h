@@ -32,14 +32,14 @@ typedef struct kd_cond {
 } kd_cond;
 
 typedef struct kd_denoiser kd_denoiser;
-/// Weights are uploaded once; programs are planned for each number of images met and kept (a few).
-/// The model and the backend stay the caller's.
+/// Weights are uploaded once (the CPU reads the model's own); programs are planned for each number of images met and kept (a
+/// few). The model and the backend stay the caller's.
 int kd_denoiser_new(kd_denoiser **d, const kd_model *m, kd_backend *be, kd_err *err);
 void kd_denoiser_free(kd_denoiser *d);
 const kd_model *kd_denoiser_model(const kd_denoiser *d);
 /// Plans the program of kd_denoise for n images, which kd_denoiser_bytes then counts; its memory is taken at the first call.
 int kd_denoiser_plan(kd_denoiser *d, int64_t n, const kd_cond *cond, kd_err *err);
-int64_t kd_denoiser_bytes(const kd_denoiser *d);       // weights, and the programs planned so far
+int64_t kd_denoiser_bytes(const kd_denoiser *d);       // its copy of the weights, and the programs planned so far
 double kd_denoiser_flops(const kd_denoiser *d);        // of the latest call, all its images
 
 /// Images are NHWC, f32. sigma [n] > 0. inner (F) and denoised may be NULL. A missing aug_cond means

@@ -30,8 +30,7 @@ int kd_extractor_open(kd_extractor **out, const kd_extract_options *o, kd_err *e
     int code = kd_features_find(&x->net, o->features, err);
     const size_t weights = code ? 0 : (size_t)x->net->params->total * sizeof(float), n = (size_t)o->batch;
     if (!code) code = kd_backend_open(&x->be, o->device, err);
-    if (!code) code = x->be->alloc(x->be, (void **)&x->w, weights, err);
-    if (!code) code = x->be->upload(x->be, x->w, x->net->w, weights, err);
+    if (!code) code = kd_backend_lend(x->be, x->net->w, weights, (void **)&x->w, err);
     if (!code) {
         if (!x->o.resize) x->o.resize = kd_resize_usual(x->net);
         x->o.spatial = o->spatial && x->net->spatial, x->o.logits = o->logits && x->net->classes;
@@ -52,7 +51,7 @@ void kd_extractor_close(kd_extractor *x)
 {
     if (!x) return;
     for (int i = 0; i < 2; i++) kd_program_free(x->plan[i].program);
-    if (x->w) x->be->free(x->be, x->w);
+    if (x->be) kd_backend_return(x->be, x->w);
     kd_backend_close(x->be);
     kd_feature_net_free(x->net);
     kd_collect_free(x->set);

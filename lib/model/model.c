@@ -15,14 +15,14 @@ void kd_model_free(kd_model *m)
         return;
     kd_config_free(m->config);
     kd_params_free(m->params);
-    kd_free(m->w);
+    if (!m->lent)
+        kd_free(m->w);
     kd_frame_free(m->meta);
     free(m->warning);
     kd_free(m);
 }
 
-/// A model without weights (zeros) and metadata. Takes config, also when it fails.
-static int model_of(kd_model **out, kd_config *config, kd_err *err)
+int kd_model_around(kd_model **out, kd_config *config, float *w, kd_err *err)
 {
     kd_model *m = kd_alloc(sizeof *m);
     int code;
@@ -35,7 +35,8 @@ static int model_of(kd_model **out, kd_config *config, kd_err *err)
     m->config = config;
     if ((code = kd_params_of(&m->params, config, err)))
         goto done;
-    m->w = kd_alloc((size_t)m->params->total * sizeof *m->w);
+    m->lent = w;
+    m->w = w ? w : kd_alloc((size_t)m->params->total * sizeof *m->w);
     m->meta = kd_frame_new();
     if (!m->w || !m->meta)
         code = kd_fail(err, KD_EFAIL, "%s: out of memory for %lld parameters", config->path, (long long)m->params->n_trained);
@@ -54,7 +55,7 @@ int kd_model_new(kd_model **out, kd_config *config, uint64_t seed, kd_err *err)
     char text[24];
     int code;
     *out = NULL;
-    KD_TRY(model_of(&m, config, err));
+    KD_TRY(kd_model_around(&m, config, NULL, err));
     kd_params_init(m->params, seed, m->w);
     snprintf(text, sizeof text, "%" PRIu64, seed);
     if ((code = kd_frame_set_meta(m->meta, "kd_seed", text, err)) || (code = kd_model_frame(&frame, m, KD_F32, err)))
@@ -143,7 +144,7 @@ int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char
     kd_model *m;
     int code;
     *out = NULL;
-    KD_TRY(model_of(&m, config, err));
+    KD_TRY(kd_model_around(&m, config, NULL, err));
     if ((code = check_tensors(m->params, f, file, err)) || (code = copy_meta(m->meta, f, err))) {
         kd_model_free(m);
         return code;

@@ -8,6 +8,7 @@ typedef struct kd_model {
     kd_config *config;
     kd_params *params;
     float *w;                 // flat array by params' offsets, F32, kd_alloc'ed; padding is 0
+    bool lent;                // w is somebody else's, and not freed
     kd_frame *meta;           // metadata of its file (history, kd_step, ...), never NULL
     char hash[17];            // names these weights in the metadata of what they make (formats/model.h)
     char *warning;            // what was odd but harmless (unknown config keys of a foreign file), or NULL: tools say it
@@ -15,6 +16,9 @@ typedef struct kd_model {
 
 /// New weights from a seed.
 int kd_model_new(kd_model **m, kd_config *config, uint64_t seed, kd_err *err);      // takes config
+
+/// A model of weights in memory that stay the caller's and outlive it (NULL: zeros of its own). Without metadata or a hash.
+int kd_model_around(kd_model **m, kd_config *config, float *w, kd_err *err);        // takes config, also on failure
 
 /// A model or checkpoint file (EMA weights; `raw`: the trained ones), "-" for stdin. Any float dtype; missing, unknown
 /// and misshapen parameters are KD_EUSAGE and listed. v2's rope and Fourier buffers come from the file.

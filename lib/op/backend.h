@@ -34,4 +34,8 @@ struct kd_backend {
 int kd_backend_open(kd_backend **be, const char *device, kd_err *err);
 void kd_backend_close(kd_backend *be);
 
+/// Where the backend reads an array of the host's, which must outlive this: the array itself if `host`, else a copy.
+int kd_backend_lend(kd_backend *be, void *host, size_t bytes, void **at, kd_err *err);
+void kd_backend_return(kd_backend *be, void *at);             // what kd_backend_lend gave; NULL is fine
+
 #endif

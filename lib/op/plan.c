@@ -1,5 +1,6 @@
 // The memory plan. Every value lives from the node that makes it to the last that reads it; inputs and constants live
 // throughout. Values whose lives do not meet may share memory; an op that allows it writes over an input that dies there.
+// Pinned outputs have their places already: the others fit in before them.
 #include "op/plan.h"
 #include "base/memory.h"
 #include <assert.h>
@@ -84,7 +85,7 @@ static void share(const kd_plan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
         kd_node *const n = plan->node[i];
-        if (!in_arena(n->out[0]))
+        if (!in_arena(n->out[0]) || n->out[0]->pinned)
             continue;
         for (int k = 0; k < n->n_in; k++)
             if (kd_ops[n->op]->in_place & 1u << k && may_share(n, k)) {
@@ -97,47 +98,78 @@ static void share(const kd_plan *plan)
     }
 }
 
-static int larger_first(const void *a, const void *b)
+// Orders in which values get their places; pinned ones come before all.
+static int by_number(double x, double y, const kd_val *a, const kd_val *b)
 {
-    const kd_val *const x = *(kd_val *const *)a, *const y = *(kd_val *const *)b;
-    const int64_t p = kd_val_bytes(x), q = kd_val_bytes(y);
-    return p != q ? (p < q) - (p > q) : x->first != y->first ? (x->first > y->first) - (x->first < y->first) : x->slot - y->slot;
+    if (a->pinned != b->pinned)
+        return b->pinned - a->pinned;
+    return x != y ? (x < y) - (x > y) : a->first != b->first ? (a->first > b->first) - (a->first < b->first) : a->slot - b->slot;
 }
 
-static int lower_first(const void *a, const void *b)
-{
-    const kd_val *const x = *(kd_val *const *)a, *const y = *(kd_val *const *)b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
+static double life(const kd_val *v) { return (double)v->last - v->first; }
+static double size(const kd_val *v) { return (double)kd_val_bytes(v); }
+
+#define ORDER(name, number) \
+    static int name(const void *a, const void *b) \
+    { \
+        const kd_val *const x = *(kd_val *const *)a, *const y = *(kd_val *const *)b; \
+        return by_number(number(x), number(y), x, y); \
+    }
+static double weight(const kd_val *v) { return life(v) * size(v); }
+ORDER(largest_first, size)
+ORDER(longest_first, life)
+ORDER(heaviest_first, weight)
+static int (*const orders[])(const void *, const void *) = { largest_first, longest_first, heaviest_first };
+enum { ORDERS = sizeof orders / sizeof *orders };
 
 static int64_t place_bytes(const kd_val *v)
 {
     return (kd_val_bytes(v) + KD_ALIGN - 1) / KD_ALIGN * KD_ALIGN;
 }
 
-// Largest first, each at the lowest place that is free throughout its life. Quadratic, and near the lower bound.
-static int place(kd_plan *plan, kd_err *err)
+// The lowest place for v that is free throughout its life, among n values by their places.
+static int64_t lowest(kd_val *const *placed, int n, const kd_val *v)
 {
-    kd_val **const busy = kd_alloc((size_t)plan->n_root * sizeof *busy + 1);
-    if (!busy)
-        return kd_fail_memory(err, "a memory plan");
-    qsort(plan->root, (size_t)plan->n_root, sizeof *plan->root, larger_first);
+    int64_t offset = 0;
+    for (int j = 0; j < n && placed[j]->offset < offset + place_bytes(v); j++)
+        if (placed[j]->first <= v->last && v->first <= placed[j]->last && placed[j]->offset + place_bytes(placed[j]) > offset)
+            offset = placed[j]->offset + place_bytes(placed[j]);
+    return offset;
+}
+
+// Each at its lowest place, in this order. Quadratic, and near the lower bound. placed: room for all.
+static void place_by(int order, kd_plan *plan, kd_val **placed)
+{
+    qsort(plan->root, (size_t)plan->n_root, sizeof *plan->root, orders[order]);
     plan->arena = 0;
     for (int i = 0; i < plan->n_root; i++) {
         kd_val *const v = plan->root[i];
-        int n = 0;
-        for (int j = 0; j < i; j++)
-            if (plan->root[j]->first <= v->last && v->first <= plan->root[j]->last)
-                busy[n++] = plan->root[j];
-        qsort(busy, (size_t)n, sizeof *busy, lower_first);
-        v->offset = 0;
-        for (int j = 0; j < n && busy[j]->offset < v->offset + place_bytes(v); j++)
-            if (busy[j]->offset + place_bytes(busy[j]) > v->offset)
-                v->offset = busy[j]->offset + place_bytes(busy[j]);
+        if (!v->pinned)
+            v->offset = lowest(placed, i, v);
         if (v->offset + place_bytes(v) > plan->arena)
             plan->arena = v->offset + place_bytes(v);
+        int k = i;
+        for (; k > 0 && placed[k - 1]->offset > v->offset; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = v;
     }
-    kd_free(busy);
+}
+
+// In the order that needs the least.
+static int place(kd_plan *plan, kd_err *err)
+{
+    kd_val **const placed = kd_alloc((size_t)plan->n_root * sizeof *placed + 1);
+    if (!placed)
+        return kd_fail_memory(err, "a memory plan");
+    int best = 0;
+    int64_t least = INT64_MAX;
+    for (int order = 0; order < ORDERS; order++) {
+        place_by(order, plan, placed);
+        if (plan->arena < least)
+            best = order, least = plan->arena;
+    }
+    place_by(best, plan, placed);
+    kd_free(placed);
     return 0;
 }
 

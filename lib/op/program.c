@@ -76,6 +76,18 @@ void kd_bind(kd_val *v, void *data)
     v->bound = true;
 }
 
+void kd_pin(kd_val *v, int64_t offset)
+{
+    assert(offset % KD_ALIGN == 0 && "kernels read aligned arrays");
+    v->pinned = true;
+    v->offset = offset;
+}
+
+void *kd_program_pinned(kd_program *p, kd_err *err)
+{
+    return kd_program_ready(p, err) ? NULL : p->arena;
+}
+
 int kd_program_ready(kd_program *p, kd_err *err)
 {
     kd_backend *const be = p->be;

@@ -19,6 +19,12 @@ double kd_program_flops(const kd_program *p);
 /// Points a parameter, input or output value at memory of the caller's (before kd_program_new for outputs).
 void kd_bind(kd_val *v, void *data);
 
+/// Gives an output its place in the arena (before kd_program_new): `offset` bytes, a multiple of 64, from where
+/// kd_program_pinned says. Other values lie there before it is computed; from then on it stays. So gradients take memory
+/// only as the activations give theirs back, and still form one array. What lies between pinned outputs is anything.
+void kd_pin(kd_val *v, int64_t offset);
+void *kd_program_pinned(kd_program *p, kd_err *err);         // on the backend; NULL: no memory for the program
+
 int kd_program_ready(kd_program *p, kd_err *err);            // allocates; uploads constants
 int kd_program_set(kd_program *p, kd_val *input, const void *host, kd_err *err);
 int kd_program_run(kd_program *p, const kd_run *run, kd_err *err);

@@ -74,7 +74,7 @@ int kd_draws_bytes(int64_t *bytes, kd_trainer *t, int64_t n, kd_err *err)
     KD_TRY(kd_draws_open(&w, t, n, err));
     const int64_t each = VECTORS * w->size * (int64_t)sizeof *w->x + (int64_t)(sizeof *w->class_cond + sizeof *w->noise);
     const int code = kd_denoiser_plan(w->d, n, NULL, err);
-    *bytes = w->m->params->total * (int64_t)sizeof(float) + kd_denoiser_bytes(w->d) + n * each;
+    *bytes = (w->m->lent ? 0 : w->m->params->total * (int64_t)sizeof(float)) + kd_denoiser_bytes(w->d) + n * each;
     kd_draws_close(w);
     return code;
 }

@@ -11,7 +11,7 @@ bool kd_opt_has_v(const kd_config *c) { return !c->sgd; }
 
 int64_t kd_opt_state_bytes(const kd_params *ps, const kd_config *c)
 {
-    return (2 * ps->total + (1 + kd_opt_has_m(c) + kd_opt_has_v(c)) * ps->trained) * (int64_t)sizeof(float);
+    return (2 * ps->total + (kd_opt_has_m(c) + kd_opt_has_v(c)) * ps->trained) * (int64_t)sizeof(float);
 }
 
 int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const kd_config *c, kd_err *err)
@@ -23,7 +23,6 @@ int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const
     const size_t scratch = be->scratch(be, &norm.node);
 
     if (be->alloc(be, (void **)&s->w, all, err) || be->alloc(be, (void **)&s->ema, all, err)
-        || be->alloc(be, (void **)&s->grad, trained, err)
         || (kd_opt_has_m(c) && be->alloc(be, (void **)&s->m, trained, err))
         || (kd_opt_has_v(c) && be->alloc(be, (void **)&s->v, trained, err))
         || be->alloc(be, (void **)&s->sum, sizeof *s->sum, err)
@@ -34,7 +33,7 @@ int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const
 
 void kd_opt_state_free(kd_opt_state *s, kd_backend *be)
 {
-    void *arrays[] = { s->w, s->ema, s->grad, s->m, s->v, s->sum, s->scratch };
+    void *arrays[] = { s->w, s->ema, s->m, s->v, s->sum, s->scratch };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (arrays[i]) be->free(be, arrays[i]);
     *s = (kd_opt_state){0};

@@ -4,13 +4,14 @@
 #include "model/net.h"
 #include "op/backend.h"
 
-/// Backend arrays [params->total] (grad, m, v: [params->trained]); v is NULL for SGD, m too without momentum.
+/// Backend arrays [params->total] (grad, m, v: [params->trained]); v is NULL for SGD, m too without momentum. grad is the
+/// caller's, 0 between the parameters and at idle ones.
 typedef struct kd_opt_state {
     float *w, *ema, *grad, *m, *v;
     double *sum; void *scratch;        // of kd_grad_norm
 } kd_opt_state;
 
-/// Allocates the config's arrays, all zero. On failure nothing is left to free.
+/// Allocates the config's arrays, all zero, but for grad. On failure nothing is left to free.
 int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const kd_config *c, kd_err *err);
 void kd_opt_state_free(kd_opt_state *s, kd_backend *be);       // a zeroed one is fine
 int64_t kd_opt_state_bytes(const kd_params *ps, const kd_config *c);

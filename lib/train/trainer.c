@@ -13,7 +13,7 @@ static int alloc_state(kd_trainer *t, kd_err *err)
 {
     const size_t trained = (size_t)t->ps->trained * sizeof(float);
     KD_TRY(kd_opt_state_new(&t->s, t->be, t->ps, t->c, err));
-    if (t->o.accum > 1) KD_TRY(t->be->alloc(t->be, (void **)&t->micro, trained, err));
+    if (t->o.accum > 1) KD_TRY(t->be->alloc(t->be, (void **)&t->s.grad, trained, err));
 
     KD_TRY(kd_batch_new(&t->batch, t->c, t->o.batch, err));
     t->ones = kd_alloc((size_t)t->o.batch * sizeof *t->ones);
@@ -35,15 +35,14 @@ static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
     return code ? err->code : 0;
 }
 
-// Parameters and their gradients are bound to their places in the flat arrays: the optimizer then runs over whole groups. A
-// parameter that the loss does not depend on keeps the zeros of its place, and is idle: PyTorch's grad is None then, not 0.
+// Parameters are bound to their places in the flat array, gradients pinned to theirs in the program's arena: the optimizer then
+// runs over whole groups. A parameter that the loss does not depend on is idle: PyTorch's grad is None then, not 0.
 static bool is_trained(const kd_trainer *t, int i) { return t->lg.net.leaf[i] && t->ps->p[i].group >= 0; }
 
 // Appends the gradient and plans. wrt, dx: room for ps->n values; outs: for one more.
 static int append_gradient(kd_trainer *t, kd_val **wrt, kd_val **dx, kd_val **outs, kd_err *err)
 {
     const kd_params *ps = t->ps;
-    float *grad = t->micro ? t->micro : t->s.grad;
     kd_graph *g = t->lg.g;
     int n = 0, k = 0, n_outs = 0;
 
@@ -58,7 +57,7 @@ static int append_gradient(kd_trainer *t, kd_val **wrt, kd_val **dx, kd_val **ou
         kd_val *d = is_trained(t, i) ? dx[k++] : NULL;
         ps->p[i].idle = !d;
         if (!d) continue;
-        kd_bind(d, grad + ps->p[i].offset);
+        kd_pin(d, ps->p[i].offset * (int64_t)sizeof(float));
         outs[n_outs++] = d;
     }
     t->lg.g = NULL;                                   // the program takes it, also on failure
@@ -123,8 +122,8 @@ void kd_trainer_free(kd_trainer *t)
     kd_program_free(t->p);
     kd_graph_free(t->lg.g);                           // if no program took it
     kd_loss_graph_free(&t->lg);
+    if (t->o.accum > 1 && t->s.grad) t->be->free(t->be, t->s.grad);
     kd_opt_state_free(&t->s, t->be);
-    if (t->micro) t->be->free(t->be, t->micro);
     kd_batch_free(&t->batch);
     kd_free(t->ones);
     kd_free(t->loss);
@@ -140,13 +139,28 @@ static int set(kd_trainer *t, kd_val *input, const void *host, kd_err *err)
     return input ? kd_program_set(t->p, input, host, err) : 0;
 }
 
-// Loss of a micro-batch, and its gradient into `micro` or `grad`.
+// The gradient's array where nothing was computed: between the parameters' places, and at those of idle ones.
+static int clear_gaps(const kd_trainer *t, kd_err *err)
+{
+    const kd_params *ps = t->ps;
+    int64_t at = 0;
+    for (int i = 0; i <= ps->n; i++) {
+        const kd_param_info *p = i < ps->n ? &ps->p[i] : NULL;
+        if (p && (p->group < 0 || p->idle)) continue;
+        const int64_t end = p ? p->offset : ps->trained;
+        if (end > at) KD_TRY(t->be->fill(t->be, t->micro + at, 0, (size_t)(end - at) * sizeof(float), err));
+        if (p) at = p->offset + p->count;
+    }
+    return 0;
+}
+
+// Loss of a micro-batch, and its gradient into `micro`.
 static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *loss, kd_err *err)
 {
     const kd_batch *b = &t->batch;
     const kd_run run = { .seed = t->o.seed, .step = (uint32_t)t->step };
 
-    KD_TRY(kd_program_ready(t->p, err));
+    if (!(t->micro = kd_program_pinned(t->p, err))) return err->code;
     kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part,
                   t->o.gns ? 0 : t->o.accum);           // its micro-batches must be independent
     KD_TRY(set(t, t->lg.x0, b->x0, err));
@@ -158,6 +172,7 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     KD_TRY(set(t, t->dloss, t->ones, err));
     KD_TRY(kd_program_run(t->p, &run, err));
     KD_TRY(kd_program_get(t->p, t->lg.loss, t->loss, err));
+    KD_TRY(clear_gaps(t, err));
 
     *loss = 0;
     for (int64_t i = 0; i < b->n; i++) *loss += t->loss[i];
@@ -186,13 +201,14 @@ int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd
     const double batch = (double)t->o.batch, accum = (double)t->o.accum;
 
     assert(t->step < KD_MAX_STEP);
-    if (t->micro) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
+    if (t->o.accum > 1) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
     for (int64_t k = 0; k < t->o.accum; k++) {
-        double part;
+        double part = 0;
         KD_TRY(run_micro(t, d, k, &part, err));
         if (t->o.gns) KD_TRY(micro_square(t, &square, err));
         if (t->o.gns) squares += square / accum;
-        if (t->micro) KD_TRY(kd_grad_accumulate(t->be, t->ps, t->s.grad, t->micro, err));
+        if (t->o.accum > 1) KD_TRY(kd_grad_accumulate(t->be, t->ps, t->s.grad, t->micro, err));
+        else t->s.grad = t->micro;
         ema_loss = t->has_loss || k ? ema_loss * keep + (1 - keep) * part : part;
         loss += part / (double)t->o.accum;
     }
@@ -228,14 +244,13 @@ kd_program *kd_trainer_program(const kd_trainer *t) { return t->p; }
 kd_train_plan kd_trainer_plan(const kd_trainer *t)
 {
     const int64_t gradient = t->ps->trained * (int64_t)sizeof(float), state = kd_opt_state_bytes(t->ps, t->c);
-    const int64_t model = t->ps->total * (int64_t)sizeof(float);         // what kd_trainer_result copies
     return (kd_train_plan){
         .flops_forward = t->flops_forward,
         .flops = kd_program_flops(t->p) / (double)t->o.batch,
-        .state = state + (t->micro ? gradient : 0),
+        .state = state + (t->o.accum > 1 ? gradient : 0),
         .program = kd_program_bytes(t->p),
         .batch = kd_batch_bytes(&t->batch),
-        .save = t->be->host ? model : state - gradient,
+        .save = t->be->host ? 0 : state,
     };
 }
 
@@ -259,8 +274,8 @@ int kd_trainer_ema(kd_trainer *t, kd_model **to, kd_err *err)
     kd_model *m;
     *to = NULL;
     KD_TRY(kd_config_parse(&c, t->c->json, t->c->path, true, NULL, err));
-    KD_TRY(kd_model_new(&m, c, t->o.seed, err));
-    if (t->be->download(t->be, m->w, t->s.ema, (size_t)t->ps->total * sizeof(float), err)) {
+    KD_TRY(kd_model_around(&m, c, t->be->host ? t->s.ema : NULL, err));
+    if (!m->lent && t->be->download(t->be, m->w, t->s.ema, (size_t)t->ps->total * sizeof(float), err)) {
         kd_model_free(m);
         return err->code;
     }

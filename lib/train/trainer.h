@@ -29,8 +29,8 @@ typedef struct kd_trainer kd_trainer;
 int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_err *err);
 
 /// Fresh from a seed (or from `init`'s weights; KD_EUSAGE if its model keys differ). Takes config, also on failure. The
-/// backend stays the caller's. Weights, their average, gradient and the optimizer's arrays are then on the backend; the
-/// program is planned, but its memory is taken at the first step.
+/// backend stays the caller's. Weights, their average and the optimizer's arrays are then on the backend; the program,
+/// where the gradient lies too, is planned, but its memory is taken at the first step.
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
 void kd_trainer_free(kd_trainer *t);
 
@@ -49,17 +49,18 @@ kd_program *kd_trainer_program(const kd_trainer *t);         // for its profile
 /// What a run takes, known before the first step.
 typedef struct kd_train_plan {
     double flops_forward, flops;             // of an image; with gradient
-    int64_t state;                           // weights, average, gradient, optimizer: taken by kd_trainer_new
-    int64_t program;                         // activations and scratch: taken at the first step
+    int64_t state;                           // weights, average, optimizer, a gradient summed over micro-batches: taken by
+                                             // kd_trainer_new
+    int64_t program;                         // activations, gradients and scratch: taken at the first step
     int64_t batch;                           // images, noise and conditions on the host
-    int64_t save;                            // host copies while the state or the model is saved
+    int64_t save;                            // host copies while the state or the model is saved: none on the CPU
 } kd_train_plan;
 kd_train_plan kd_trainer_plan(const kd_trainer *t);
 
 /// The trained weights become those of the running average, whose decay (and the loss's) starts anew.
 int kd_trainer_reset_ema(kd_trainer *t, kd_err *err);
 
-/// The EMA model, in memory (a copy). kd_model_frame makes a file of it.
+/// The EMA model: on the CPU the trainer's own weights, good until the next step, else a copy.
 int kd_trainer_ema(kd_trainer *t, kd_model **m, kd_err *err);
 
 // checkpoint.c: formats/checkpoint.md ----------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ struct kd_trainer {
     kd_loss_graph lg;                      // its graph is the program's: lg.g is NULL then
     kd_val *dloss;                         // input [N]: gradient of the mean over the step with respect to each loss
     kd_program *p;
-    float *micro;                          // gradient of one micro-batch if there are several, else NULL
+    float *micro;                          // gradient of the last micro-batch, in the program's memory. s.grad: the same, or,
+                                           // with accum > 1, their sum, allocated
     kd_batch batch;
     float *ones, *loss;                    // [N] on the host: for dloss, from lg.loss
     double flops_forward;                  // of an image

@@ -65,6 +65,22 @@ static void fill_state(kd_trainer *t)
     }
 }
 
+/// Nothing of the activations, whose memory it was, is left in the gradient beside what was computed.
+static void check_gaps(const kd_trainer *t)
+{
+    float *grad = read(t, t->s.grad);
+    int64_t gaps = 0;
+    for (int i = 0, k = 0; k < t->ps->trained; k++) {
+        while (i < t->ps->n && t->ps->p[i].offset + t->ps->p[i].count <= k) i++;
+        const kd_param_info *p = i < t->ps->n && t->ps->p[i].group >= 0 ? &t->ps->p[i] : NULL;
+        if (p && k >= p->offset && !p->idle) continue;
+        gaps++;
+        if (grad[k] != 0) fail_msg("element %d of the gradient, at no parameter's place, is %g", k, (double)grad[k]);
+    }
+    assert_true(gaps > 0);
+    free(grad);
+}
+
 static void check(const char *optimizer, int64_t accum)
 {
     kd_backend *be;
@@ -81,6 +97,7 @@ static void check(const char *optimizer, int64_t accum)
     t->ema_step = 1000;                                // its decay is not 0 then
     const double decay = kd_ema_decay_at(t->c, t->ema_step);
     must(kd_trainer_step(t, &data, &stats, &err), &err);
+    check_gaps(t);
     for (int k = 0; k < 3; k++) after[k] = array[k] ? read(t, array[k]) : NULL;
     averaged = read(t, t->s.ema);
     for (int i = 0; i < t->ps->n; i++) {

@@ -74,6 +74,7 @@ static void setup(fixture *x, const char *name)
     take_settings(x);
     good(kd_opt_state_new(&x->s, x->be, x->m->params, x->m->config, &err), &err);
     const size_t bytes = (size_t)x->m->params->total * sizeof(float);
+    good(x->be->alloc(x->be, (void **)&x->s.grad, bytes, &err), &err);
     good(x->be->upload(x->be, x->s.w, x->m->w, bytes, &err), &err);
     good(x->be->upload(x->be, x->s.ema, x->m->w, bytes, &err), &err);
     x->grad = kd_alloc(bytes);
@@ -82,6 +83,7 @@ static void setup(fixture *x, const char *name)
 
 static void teardown(fixture *x)
 {
+    x->be->free(x->be, x->s.grad);
     kd_opt_state_free(&x->s, x->be);
     kd_free(x->grad);
     kd_model_free(x->m);
@@ -235,6 +237,7 @@ static void bounded(void **state)
     const kd_param_info *scale = kd_params_find(m->params, "blocks.0.self_attn.qk_norm.scale");
     const size_t bytes = (size_t)m->params->total * sizeof(float);
     const double still[4] = {0};
+    good(be->alloc(be, (void **)&s.grad, bytes, &err), &err);
     float *w = malloc(bytes), most = 0, all = 0;
     m->w[scale->offset] = 5;                                        // above ln 100 = 4.6
     m->w[kd_params_find(m->params, "out_norm.scale")->offset] = 9;
@@ -245,6 +248,7 @@ static void bounded(void **state)
     for (int64_t k = 0; k < m->params->trained; k++) all = fmaxf(all, w[k]);
     assert_true(most == (float)log(100) && all == 9);
     free(w);
+    be->free(be, s.grad);
     kd_opt_state_free(&s, be);
     kd_backend_close(be);
     kd_model_free(m);
