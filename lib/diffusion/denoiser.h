@@ -73,8 +73,8 @@ int64_t kd_denoiser_channels(const kd_config *c);    // of the network's output:
 // nearly equal numbers at any s: (s/d x0 - d noise) / r (karras), (noise - s x0) / r (v, vd; d = 1), noise (eps). The simple
 // loss, the mean of ((x - D)/s - noise)^2, is d^2/r^2 times the mean of (F - target)^2: the same graph with the weight of snr.
 // With has_variance: mean(((F - target)^2 / exp(logvar) + logvar) / 2), without weights or frequencies.
-// With learn_sigma, in training: also steps/1000 times the variational bound's term, which teaches the variances alone.
-// Nichol & Dhariwal 2021, arXiv:2102.09672, sec. 3.1.
+// With learn_sigma, in training: also the variational bound's term, which teaches the variances alone; steps/1000 times with
+// rescale_learned_sigmas. Nichol & Dhariwal 2021, arXiv:2102.09672, sec. 3.1.
 
 typedef struct kd_loss_graph {
     kd_graph *g;                                    // owned until kd_program_new takes it

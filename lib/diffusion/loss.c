@@ -104,8 +104,9 @@ static factors factors_of(const kd_config *c, double s)
 /// Of the bound at step i (op.h, kd_bound). The posterior's variance is beta_i (1 - a_{i-1}) / (1 - a_i), 0 at the first
 /// step: the second's stands for it. The log variance lies between its logarithm and that of beta_i. The mean's error is
 /// m (eps - noise), m = beta_i sqrt(a_{i-1}) / (1 - a_i) sqrt(1/a_i - 1).
-static void bound_of(float k[KD_BOUND_FACTORS], const kd_steps *s, double sigma)
+static void bound_of(float k[KD_BOUND_FACTORS], const kd_config *c, double sigma)
 {
+    const kd_steps *s = c->steps;
     const int64_t i = (int64_t)kd_steps_of(s, sigma, true), j = i ? i : 1;
     const double a = s->alpha[i], before = i ? s->alpha[i - 1] : 1;
     const double low = log(s->beta[j] * (1 - s->alpha[j - 1]) / (1 - s->alpha[j])), high = log(s->beta[i]);
@@ -114,7 +115,7 @@ static void bound_of(float k[KD_BOUND_FACTORS], const kd_steps *s, double sigma)
     k[2] = (float)low;
     k[3] = (float)(s->beta[i] * sqrt(before) / (1 - a) * sqrt(1 / a - 1));
     k[4] = i == 0;
-    k[5] = (float)((double)s->n / 1000);
+    k[5] = c->rescale_learned_sigmas ? (float)((double)s->n / 1000) : 1;
 }
 
 int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_config *c, const float *sigma, int64_t n, kd_err *err)
@@ -127,7 +128,7 @@ int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_con
         const factors f = factors_of(c, s);
         const float each[KINDS] = { f.x_x0, f.x_noise, f.t_x0, f.t_noise, f.weight, f.c_noise };
         for (int k = 0; k < KINDS; k++) rows[k * n + i] = each[k];
-        if (lg->bound) bound_of(bound + i * KD_BOUND_FACTORS, c->steps, s);
+        if (lg->bound) bound_of(bound + i * KD_BOUND_FACTORS, c, s);
     }
     kd_val *const to[KINDS] = { lg->x_x0, lg->x_noise, lg->t_x0, lg->t_noise, lg->weight, lg->in.c_noise };
     int code = 0;

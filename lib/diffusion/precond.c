@@ -12,7 +12,7 @@ kd_precond kd_precond_of(double s, double d)
 /// What the network is told of a level's step. There is no ln 0: k-diffusion's networks are told 1/1000 at the lowest.
 static double told_step(const kd_config *c, double s)
 {
-    const double t = kd_steps_of(c->steps, s, c->quantize);
+    const double t = kd_steps_of(c->steps, s, c->quantize) * (c->rescale_timesteps ? 1000.0 / (double)c->steps->n : 1);
     return kd_net_time(c, c->type == KD_MODEL_GUIDED ? t : fmax(t, 1e-3));
 }
 

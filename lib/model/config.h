@@ -93,6 +93,8 @@ typedef struct kd_config {
     bool learn_sigma;                                          // gives a variance for each pixel: twice the channels
     kd_wrapper_type wrapper; bool quantize;                    // quantize: the nearest step stands for a noise level
     kd_steps *steps;                                           // the discrete schedule; NULL for karras and v
+    bool rescale_timesteps, rescale_learned_sigmas;            // guided_diffusion: told 1000/n of a step's number; the bound of a
+                                                               // learned variance counts n/1000 times. n: steps
     double augment_prob, sigma_data, sigma_min, sigma_max;
     kd_loss_type loss; kd_weight_type weighting; int64_t loss_scales;
     kd_density density; bool has_density;                      // inference configs may lack it

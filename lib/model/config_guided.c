@@ -23,7 +23,8 @@ const char *const kd_guided_keys[] = {
 
 static const char both[] =
     "{ \"num_heads_upsample\": -1, \"num_head_channels\": -1, \"resblock_updown\": false, \"use_new_attention_order\": false,"
-    "  \"conv_resample\": true, \"dropout\": 0.0, \"noise_schedule\": \"linear\", \"diffusion_steps\": 1000, \"max_period\": 10000 }";
+    "  \"conv_resample\": true, \"dropout\": 0.0, \"noise_schedule\": \"linear\", \"diffusion_steps\": 1000, \"max_period\": 10000,"
+    "  \"rescale_timesteps\": false, \"rescale_learned_sigmas\": false }";
 static const char scripts[] =
     "{ \"image_size\": 64, \"num_channels\": 128, \"num_res_blocks\": 2, \"num_heads\": 4, \"attention_resolutions\": \"16,8\","
     "  \"channel_mult\": \"\", \"class_cond\": false, \"use_scale_shift_norm\": true, \"learn_sigma\": false }";
@@ -222,12 +223,12 @@ static int read_form(kd_config *c, const kd_json *m, kd_err *err)
 }
 
 /// Options that say how the peer runs or trains it: those that would change what the model means are refused.
-static int read_others(const kd_config *c, const kd_json *m, kd_err *err)
+static int read_others(kd_config *c, const kd_json *m, kd_err *err)
 {
     static const char *const refused[][2] = {
         { "use_kl", "the loss is the mean square, with the learned variance's bound" },
         { "predict_xstart", "the network's output is the noise (wrapper eps) or v (wrapper vd)" } };
-    static const char *const harmless[] = { "use_checkpoint", "use_fp16", "rescale_learned_sigmas" };
+    static const char *const harmless[] = { "use_checkpoint", "use_fp16" };
     bool on;
     for (int i = 0; i < COUNT(harmless); i++)
         if (kd_config_has(m, harmless[i]))
@@ -240,12 +241,11 @@ static int read_others(const kd_config *c, const kd_json *m, kd_err *err)
         if (on)
             return kd_json_fail(&j, err, "%s: set it to false", refused[i][1]);
     }
-    const kd_json respacing = kd_json_at(m, "timestep_respacing"), rescale = kd_json_at(m, "rescale_timesteps");
+    const kd_json respacing = kd_json_at(m, "timestep_respacing");
     if (kd_json_given(&respacing) && !(json_is_string(respacing.v) && !json_string_length(respacing.v)))
         return kd_json_fail(&respacing, err, "how many steps are taken is said when sampling (kd-sample --steps): leave it empty");
-    if (json_is_true(rescale.v) && c->steps && c->steps->n != 1000)
-        return kd_json_fail(&rescale, err, "the network is told the number of a step as it is: set it to false");
-    return 0;
+    KD_TRY(kd_config_bool(m, "rescale_timesteps", &c->rescale_timesteps, err));
+    return kd_config_bool(m, "rescale_learned_sigmas", &c->rescale_learned_sigmas, err);
 }
 
 int kd_config_read_guided(kd_config *c, const kd_json *m, kd_err *err)

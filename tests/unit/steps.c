@@ -209,11 +209,12 @@ static double bound(const kd_steps *s, int64_t t, const batch *b, int i, const f
     return sum / SIZE;
 }
 
-/// In training: the mean square and steps/1000 times the bound, at steps 0, 1 and 1500 of 2000.
-static void test_learned_variance(void **state)
+/// In training: the mean square and `factor` times the bound, at steps 0, 1 and 1500 of 2000.
+static void check_learned_variance(const char *more, double factor)
 {
-    (void)state;
-    kd_model *m = model(", \"learn_sigma\": true, \"diffusion_steps\": 2000, \"noise_schedule\": \"cosine\"");
+    char text[200];
+    snprintf(text, sizeof text, ", \"learn_sigma\": true, \"diffusion_steps\": 2000, \"noise_schedule\": \"cosine\"%s", more);
+    kd_model *m = model(text);
     const kd_config *c = m->config;
     static const int64_t steps[N] = { 0, 1, 1500 };
     const float sigma[N] = { c->steps->sigma[0], c->steps->sigma[1], c->steps->sigma[1500] };
@@ -247,13 +248,37 @@ static void test_learned_variance(void **state)
         double square = 0;
         for (int j = 0; j < SIZE; j++) square += pow(out[i * 2 * SIZE + j / 3 * 6 + j % 3] - b.noise[i * SIZE + j], 2);
         close_to(plain[i], square / SIZE, 1e-5);
-        close_to(loss[i], square / SIZE + 2 * bound(c->steps, steps[i], &b, i, out + i * 2 * SIZE) / log(2), 1e-4);
+        close_to(loss[i], square / SIZE + factor * bound(c->steps, steps[i], &b, i, out + i * 2 * SIZE) / log(2), 1e-4);
     }
     kd_program_free(p);
     kd_loss_graph_free(&lg);
     kd_denoiser_free(d);
     kd_backend_close(be);
     kd_model_free(m);
+}
+
+static void test_learned_variance(void **state)
+{
+    (void)state;
+    check_learned_variance("", 1);
+    check_learned_variance(", \"rescale_learned_sigmas\": true", 2);
+}
+
+/// The network is told a step's number, or how far it is of 1000, also between steps.
+static void test_rescaled_steps(void **state)
+{
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        char text[100];
+        snprintf(text, sizeof text, ", \"diffusion_steps\": 400, \"rescale_timesteps\": %s", on ? "true" : "false");
+        kd_model *m = model(text);
+        const kd_steps *s = m->config->steps;
+        for (int64_t i = 0; i < 400; i += 57)
+            close_to(kd_precond_at(m->config, s->sigma[i]).c_noise, (double)i * (on ? 2.5 : 1), 1e-6);
+        const double between = exp((log(s->sigma[200]) + log(s->sigma[201])) / 2);
+        close_to(kd_precond_at(m->config, between).c_noise, m->config->quantize ? on ? 500 : 200 : on ? 501.25 : 200.5, 1e-4);
+        kd_model_free(m);
+    }
 }
 
 /// Each step as likely.
@@ -272,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables), cmocka_unit_test(test_scaled_linear), cmocka_unit_test(test_wrappers),
-        cmocka_unit_test(test_v_losses), cmocka_unit_test(test_learned_variance), cmocka_unit_test(test_density) };
+        cmocka_unit_test(test_v_losses), cmocka_unit_test(test_learned_variance), cmocka_unit_test(test_rescaled_steps),
+        cmocka_unit_test(test_density) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
