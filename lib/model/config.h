@@ -75,6 +75,7 @@ typedef enum { KD_WEIGHT_KARRAS, KD_WEIGHT_SOFT_MIN_SNR, KD_WEIGHT_SNR } kd_weig
 
 typedef struct kd_config {
     char *path;                        // for messages
+    bool guessed;                      // nobody wrote it: it was made from the names and shapes of weights (guess.h)
     // model
     kd_model_type type;
     union {                            // by type

@@ -112,9 +112,12 @@ int kd_guess_json(char **json, char **said, const kd_frame *weights, const char 
 int kd_guess_config(kd_config **c, const kd_frame *weights, const char *file, char **said, kd_err *err)
 {
     char *json;
+    kd_str path = {0};                                    // later errors say that nobody wrote this config
     *c = NULL;
-    if (!kd_guess_json(&json, said, weights, file, err))
-        kd_config_parse(c, json, file, false, NULL, err);
+    if (!kd_guess_json(&json, said, weights, file, err) && !kd_str_printf(&path, err, "%s: config guessed from its weights", file) &&
+        !kd_config_parse(c, json, path.p, false, NULL, err))
+        (*c)->guessed = true;
+    free(path.p);
     free(json);
     if (err->code) {
         free(*said);

@@ -2,12 +2,13 @@
 // last level end with an upsampler; so output_blocks tell levels and blocks.
 #include "model/guess_private.h"
 #include <inttypes.h>
+#include <math.h>
 
 typedef struct unet {
     int levels, blocks;
     double mult[KD_MAX_LEVELS];
     bool attends[KD_MAX_LEVELS];
-    int64_t model, in, out, classes, narrowest;          // narrowest: features of the narrowest attention
+    int64_t model, in, out, classes, heads_in;           // heads_in: the largest number that divides the features of all attention
     bool conv, updown, scale_shift;
 } unet;
 
@@ -27,6 +28,15 @@ static int levels_of(const kd_guess *g, unet *u)
     return 1 + conv + updown + gaps;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+// What the reader of configs makes `width` again: it cuts fractions off.
+static double multiple(int64_t width, int64_t model)
+{
+    const double m = (double)width / (double)model;
+    return (int64_t)(m * (double)model) == width ? m : nextafter(m, INFINITY);
+}
+
 static int measure(const kd_guess *g, unet *u, kd_err *err)
 {
     const int n = kd_guess_count(g, "output_blocks.");
@@ -38,13 +48,13 @@ static int measure(const kd_guess *g, unet *u, kd_err *err)
     u->in = kd_guess_size(g, 1, "input_blocks.0.0.weight");
     u->out = kd_guess_size(g, 0, "out.2.weight");
     u->classes = kd_guess_size(g, 0, "label_emb.weight");
-    u->narrowest = kd_guess_size(g, 1, "middle_block.1.qkv.weight");
+    u->heads_in = kd_guess_size(g, 1, "middle_block.1.qkv.weight");
     for (int l = 0; l < u->levels; l++) {
         const int block = (u->levels - 1 - l) * (u->blocks + 1);
         const int64_t width = kd_guess_size(g, 0, "output_blocks.%d.0.out_layers.3.weight", block);
-        u->mult[l] = (double)width / (double)u->model;
+        u->mult[l] = multiple(width, u->model);
         u->attends[l] = kd_guess_has(g, "output_blocks.%d.1.qkv.weight", block);
-        u->narrowest = u->attends[l] && width < u->narrowest ? width : u->narrowest;
+        u->heads_in = u->attends[l] ? common_divisor(width, u->heads_in) : u->heads_in;
         u->scale_shift = width && kd_guess_size(g, 0, "output_blocks.%d.0.emb_layers.1.weight", block) == 2 * width;
         if (!width)
             return kd_guess_cannot(g, err, "a level's weights are missing");
@@ -57,7 +67,7 @@ static int add_levels(kd_str *s, const char *mult, const char *attention, const 
     bool first = true;
     KD_TRY(kd_str_printf(s, err, "%s[", mult));
     for (int l = 0; l < u->levels; l++)
-        KD_TRY(kd_str_printf(s, err, "%s%.9g", l ? ", " : "", u->mult[l]));
+        KD_TRY(kd_str_printf(s, err, "%s%.17g", l ? ", " : "", u->mult[l]));
     KD_TRY(kd_str_printf(s, err, "], %s[", attention));
     for (int l = 0; l < u->levels; l++)
         if (u->attends[l]) {
@@ -74,7 +84,7 @@ int kd_guess_guided(kd_guess *g, kd_err *err)
     unet u = {0};
     KD_TRY(measure(g, &u, err));
     // OpenAI's networks have 4 levels for 64 x 64 and one more for each doubling; heads of 64 features.
-    const int size = 4 << u.levels, head = u.narrowest % 64 == 0 ? 64 : u.narrowest % 32 == 0 ? 32 : -1;
+    const int size = 4 << u.levels, head = u.heads_in % 64 == 0 ? 64 : u.heads_in % 32 == 0 ? 32 : -1;
     KD_TRY(kd_str_printf(&g->config, err, "{\"model\": {\"type\": \"guided_diffusion\", \"image_size\": %d, \"in_channels\": %" PRId64
                          ", \"model_channels\": %" PRId64 ", \"out_channels\": %" PRId64 ", \"num_res_blocks\": %d, ", size, u.in, u.model,
                          u.out, u.blocks));

@@ -15,16 +15,16 @@ static int measure_level(const kd_guess *g, v2 *m, int i, kd_err *err)
     snprintf(prefix, sizeof prefix, "%s.", at);
     m->depth[i] = kd_guess_count(g, prefix);
     m->width[i] = i ? kd_guess_size(g, 0, "merges.%d.proj.weight", i - 1) : kd_guess_size(g, 0, "patch_in.proj.weight");
-    m->d_ff[i] = kd_guess_size(g, 0, "%s.0.ff.up_proj.weight", at) / 2;
+    m->d_ff[i] = m->depth[i] ? kd_guess_size(g, 0, "%s.0.ff.up_proj.weight", at) / 2 : 3 * m->width[i];
     m->heads[i] = kd_guess_size(g, 0, "%s.0.self_attn.scale", at);
-    if (!m->depth[i] || !m->width[i] || !m->d_ff[i] || (m->heads[i] && m->width[i] % m->heads[i]))
+    if (!m->width[i] || !m->d_ff[i] || (m->heads[i] && m->width[i] % m->heads[i]))
         return kd_guess_cannot(g, err, "a level's weights are missing, or their shapes do not fit each other");
     return 0;
 }
 
 static int measure(const kd_guess *g, v2 *m, kd_err *err)
 {
-    m->levels = kd_guess_count(g, "down_levels.") + 1;
+    m->levels = kd_guess_count(g, "merges.") + 1;                      // levels themselves may be empty
     if (m->levels > KD_MAX_LEVELS)
         return kd_guess_cannot(g, err, "too many levels");
     if (!kd_guess_patch(kd_guess_size(g, 1, "patch_in.proj.weight"), &m->channels, &m->patch))

@@ -104,7 +104,7 @@ static void say(char *buf, size_t room, const names *list, const char *what)
 static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }
 
 /// Every parameter must be there in its shape, and nothing else.
-static int check_tensors(const kd_params *ps, const kd_frame *f, const char *file, kd_err *err)
+static int check_tensors(const kd_params *ps, const kd_config *c, const kd_frame *f, const char *file, kd_err *err)
 {
     names missing = {0}, unknown = {0}, misshapen = {0};
     for (int i = 0; i < ps->n; i++) {
@@ -129,6 +129,9 @@ static int check_tensors(const kd_params *ps, const kd_frame *f, const char *fil
     say(text, sizeof text, &missing, "missing");
     say(text, sizeof text, &unknown, "unknown");
     say(text, sizeof text, &misshapen, "of another shape or type");
+    if (*text && c->guessed)
+        return kd_fail(err, KD_EUSAGE, "%s: no config in it, and parameters do not fit the %s guessed from them: %s; --config gives one", file,
+                       kd_model_type_names[c->type], text);
     return *text ? kd_fail(err, KD_EUSAGE, "%s: parameters do not fit its config: %s", file, text) : 0;
 }
 
@@ -145,7 +148,7 @@ int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char
     int code;
     *out = NULL;
     KD_TRY(kd_model_around(&m, config, NULL, err));
-    if ((code = check_tensors(m->params, f, file, err)) || (code = copy_meta(m->meta, f, err))) {
+    if ((code = check_tensors(m->params, m->config, f, file, err)) || (code = copy_meta(m->meta, f, err))) {
         kd_model_free(m);
         return code;
     }
