@@ -100,23 +100,16 @@ static kd_dtype dtype_of(const struct args *a)
     return is(name, "fp32") ? KD_F32 : is(name, "fp16") ? KD_F16 : KD_BF16;
 }
 
-/// What k-diffusion's converter writes: the config and nothing beside it.
-static int strip(kd_frame *f, kd_err *err)
-{
-    for (int i = f->n_meta; i-- > 0;)
-        if (strcmp(f->key[i], "config"))
-            KD_TRY(kd_frame_set_meta(f, f->key[i], NULL, err));
-    return 0;
-}
-
 static int frame_of(kd_frame **f, kd_model *m, const struct args *a, kd_err *err)
 {
     if (a->wrap)
         KD_TRY(kd_model_wrap(m, a->wrap, err));
     if (m->warning)
         kd_say("%s", m->warning);
+    if (is(a->to, "kdiff"))
+        return kd_model_frame_kdiff(f, m, dtype_of(a), err);
     KD_TRY(kd_model_frame(f, m, dtype_of(a), err));
-    return is(a->to, "kdiff") ? strip(*f, err) : kd_frame_add_history(*f, a->common.no_history ? NULL : a->common.history, err);
+    return kd_frame_add_history(*f, a->common.no_history ? NULL : a->common.history, err);
 }
 
 /// A training checkpoint of k-diffusion becomes one of ours, unless the options ask for a model.

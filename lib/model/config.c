@@ -2,7 +2,6 @@
 #include "model/config_parts.h"
 #include "base/io.h"
 #include "formats/safetensors.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,30 +128,6 @@ void kd_config_free(kd_config *c)
 const char *kd_config_condition(const kd_config *c)
 {
     return c->mapping_cond_dim ? "mapping_cond" : c->unet_cond_dim ? "unet_cond" : c->cross_cond_dim ? "cross_cond" : NULL;
-}
-
-int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, kd_err *err)
-{
-    json_t *root;
-    *wrapped = NULL;
-    KD_TRY(kd_json_parse(&root, c->path, KD_EFAIL, c->json, strlen(c->json), err));
-    json_t *model = json_object_get(root, "model");
-    int failed = json_object_set_new(model, "wrapper", json_string(wrapper));
-    if (strcmp(wrapper, "karras"))
-        failed |= json_object_set_new(model, "loss_config", json_string("karras")) ||
-                  json_object_set_new(model, "loss_weighting", json_string("karras")) ||
-                  json_object_set_new(model, "loss_scales", json_integer(1));
-    for (int i = 0; kd_config_steps_keys[i] && strcmp(wrapper, "eps") && strcmp(wrapper, "vd"); i++)
-        json_object_del(model, kd_config_steps_keys[i]);
-    int code = failed ? kd_fail_memory(err, c->path) : 0;
-    char *text = code ? NULL : kd_json_python(root, 4);
-    if (!code && !text)
-        code = kd_fail_memory(err, c->path);
-    if (!code)
-        code = kd_config_parse(wrapped, text, c->path, true, NULL, err);
-    free(text);
-    json_decref(root);
-    return code;
 }
 
 // Differences ------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ typedef struct kd_guided_config {
 /// eps     it gives the noise and is told a step of a discrete schedule (OpenAI's, CompVis')
 /// vd      v, with a discrete schedule
 typedef enum { KD_WRAP_KARRAS, KD_WRAP_V, KD_WRAP_EPS, KD_WRAP_VD } kd_wrapper_type;
+extern const char *const kd_wrapper_names[];                   // as the config's model.wrapper
 
 typedef enum { KD_DENSITY_LOGNORMAL, KD_DENSITY_LOGLOGISTIC, KD_DENSITY_LOGUNIFORM, KD_DENSITY_V_DIFFUSION,
                KD_DENSITY_SPLIT_LOGNORMAL, KD_DENSITY_COSINE_INTERPOLATED, KD_DENSITY_STEPS } kd_density_type;
@@ -131,9 +132,10 @@ char *kd_config_dataset_hint(const kd_config *c);
 const char *kd_config_condition(const kd_config *c);
 
 /// The same config with another model.wrapper, the plain loss where others than karras have no choice of it, and nothing about
-/// steps where there are none.
+/// steps where there are none. Where the config had its sigma_min and sigma_max from its steps, these levels are then written out.
+/// said    set to a sentence about that, to be freed, or NULL
 /// errors  as kd_config_parse
-int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, kd_err *err);
+int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, char **said, kd_err *err);
 
 /// Names of the first model key in which two configs differ ("model.depths: [2, 4] here, [2, 2] there"), or NULL. free() it.
 char *kd_config_model_difference(const kd_config *a, const kd_config *b);

@@ -17,15 +17,16 @@ static int read_loss(kd_config *c, const kd_json *m, kd_err *err)
 
 const char *const kd_config_steps_keys[] = { "quantize", "noise_schedule", "diffusion_steps", "beta_start", "beta_end", NULL };
 
+const char *const kd_wrapper_names[] = { "karras", "v", "eps", "vd" };
+
 static bool is_discrete(const kd_config *c) { return c->wrapper == KD_WRAP_EPS || c->wrapper == KD_WRAP_VD; }
 
 static int read_wrapper(kd_config *c, const kd_json *m, kd_err *err)
 {
-    static const char *const names[] = { "karras", "v", "eps", "vd" };              // kd_wrapper_type
     const kd_json quantize = kd_json_at(m, "quantize");
     int type = KD_WRAP_KARRAS;
     if (kd_config_has(m, "wrapper"))
-        KD_TRY(kd_config_choice(m, "wrapper", names, COUNT(names), &type, err));
+        KD_TRY(kd_config_choice(m, "wrapper", kd_wrapper_names, COUNT(kd_wrapper_names), &type, err));
     if (kd_config_has(m, "quantize"))
         KD_TRY(kd_config_bool(m, "quantize", &c->quantize, err));
     c->wrapper = (kd_wrapper_type)type;

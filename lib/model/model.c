@@ -130,8 +130,8 @@ static int check_tensors(const kd_params *ps, const kd_config *c, const kd_frame
     say(text, sizeof text, &unknown, "unknown");
     say(text, sizeof text, &misshapen, "of another shape or type");
     if (*text && c->guessed)
-        return kd_fail(err, KD_EUSAGE, "%s: no config in it, and parameters do not fit the %s guessed from them: %s; --config gives one", file,
-                       kd_model_type_names[c->type], text);
+        return kd_fail(err, KD_EUSAGE, "%s: no config in it, and parameters do not fit the %s guessed from them: %s; --config gives one",
+                       file, kd_model_type_names[c->type], text);
     return *text ? kd_fail(err, KD_EUSAGE, "%s: parameters do not fit its config: %s", file, text) : 0;
 }
 
@@ -214,13 +214,32 @@ int kd_params_add_gradients(kd_frame *f, const kd_params *ps, float *flat, kd_er
     return 0;
 }
 
+/// Appends a sentence to the warning; takes it (NULL: nothing to say).
+static int warn(kd_model *m, char *said, kd_err *err)
+{
+    kd_str s = {0};
+    if (!said || !m->warning) {
+        m->warning = said ? said : m->warning;
+        return 0;
+    }
+    if (!kd_str_printf(&s, err, "%s; %s", m->warning, said)) {
+        free(m->warning);
+        m->warning = s.p;
+        s.p = NULL;
+    }
+    free(s.p);
+    free(said);
+    return err->code;
+}
+
 int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err)
 {
     kd_config *c;
-    KD_TRY(kd_config_wrap(&c, m->config, wrapper, err));
+    char *said;
+    KD_TRY(kd_config_wrap(&c, m->config, wrapper, &said, err));
     kd_config_free(m->config);
     m->config = c;
-    return 0;
+    return warn(m, said, err);
 }
 
 // Frames -----------------------------------------------------------------------------------------------------------

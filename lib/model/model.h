@@ -33,7 +33,8 @@ int kd_model_of(kd_model **m, kd_config *config, const kd_frame *f, const char *
 /// Appends a flat array as tensors grad.NAME, one for each parameter that is trained; they point into it.
 int kd_params_add_gradients(kd_frame *f, const kd_params *ps, float *flat, kd_err *err);
 
-/// Changes how the network becomes a denoiser: model.wrapper of its config. errors KD_EUSAGE where that does not fit the network
+/// Changes how the network becomes a denoiser: model.wrapper of its config (kd_config_wrap). What was taken for granted is added to
+/// its warning. errors KD_EUSAGE where that does not fit the network
 int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err);
 
 /// A frame of kind model/1: all parameters and buffers in `dtype`, config and carried-over metadata (history, step, images
@@ -42,6 +43,9 @@ int kd_model_wrap(kd_model *m, const char *wrapper, kd_err *err);
 int kd_model_frame(kd_frame **f, const kd_model *m, kd_dtype dtype, kd_err *err);
 /// The same in F32, but its tensors are the model's own memory: m must outlive it.
 int kd_model_frame_lent(kd_frame **f, const kd_model *m, kd_err *err);
+/// The same as k-diffusion's converter writes it, for kd_safetensors_write_plain: the config is all its metadata.
+/// errors  KD_EUSAGE and the reason if k-diffusion has no such network, or would take it for another denoiser than it is
+int kd_model_frame_kdiff(kd_frame **f, const kd_model *m, kd_dtype dtype, kd_err *err);
 void kd_model_free(kd_model *m);
 
 #endif

@@ -89,7 +89,8 @@ static void transformer_v2(kd_str *s)
     if (draw(2)) add_list(s, "d_ffs", levels, 8, 9);
     add(s, "\"self_attns\": [");
     static const char *const kinds[] = { "{\"type\": \"none\"}", "{\"type\": \"global\", \"d_head\": 16}",
-        "{\"type\": \"neighborhood\", \"d_head\": 32, \"kernel_size\": 3}", "{\"type\": \"shifted-window\", \"d_head\": 8, \"window_size\": 2}" };
+        "{\"type\": \"neighborhood\", \"d_head\": 32, \"kernel_size\": 3}",
+        "{\"type\": \"shifted-window\", \"d_head\": 8, \"window_size\": 2}" };
     for (int i = 0; i < levels; i++) add(s, "%s%s", i ? ", " : "", kinds[draw(4)]);
     add(s, "], \"mapping_width\": %d, \"mapping_depth\": %d, \"mapping_cond_dim\": %d, ", 2 + 2 * (int)draw(9), (int)draw(3),
         draw(2) ? (int)draw(12) : 0);
