@@ -132,11 +132,15 @@ const char *kd_config_condition(const kd_config *c)
 
 // Differences ------------------------------------------------------------------------------------------------------
 
-/// Equal, where 1 and 1.0 are the same number.
+/// Is it a number to Python, where true is 1?
+static bool counts(const json_t *v) { return json_is_number(v) || json_is_boolean(v); }
+static double count_of(const json_t *v) { return json_is_boolean(v) ? json_is_true(v) : json_number_value(v); }
+
+/// Equal, where 1, 1.0 and true are the same number.
 static bool same(const json_t *a, const json_t *b)
 {
-    if (json_is_number(a) && json_is_number(b))
-        return json_number_value(a) == json_number_value(b);
+    if (counts(a) && counts(b))
+        return count_of(a) == count_of(b);
     if (!a || !b || json_typeof(a) != json_typeof(b))
         return a == b;
     if (json_is_array(a)) {

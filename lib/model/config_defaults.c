@@ -32,11 +32,46 @@ static const char *const defaults[] = {
     SECTIONS("\"lr\": 0.0001, \"betas\": [0.9, 0.999], \"eps\": 1e-8, \"weight_decay\": 0.0"),
 };
 
-/// What Python's `not x` means for the values that stand for "compute it": missing, null, 0, [].
+/// What Python's `not x` means for the values that stand for "compute it": missing, null, false, 0, [].
 static bool is_empty(const json_t *v)
 {
-    return !v || json_is_null(v) || (json_is_integer(v) && !json_integer_value(v)) ||
-           (json_is_real(v) && json_real_value(v) == 0) || (json_is_array(v) && !json_array_size(v));
+    return !v || json_is_null(v) || json_is_false(v) || (json_is_number(v) && json_number_value(v) == 0) ||
+           (json_is_array(v) && !json_array_size(v));
+}
+
+/// A null of the user's where the default is a truth value is one too: false.
+void kd_config_drop_nulls(json_t *own, const json_t *base)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(own, next, key, value) {
+        const json_t *d = json_object_get(base, key);
+        if (json_is_null(value) && d && !json_is_null(d) && !json_is_boolean(d))
+            json_object_del(own, key);
+        else if (json_is_object(d))
+            kd_config_drop_nulls(value, d);
+    }
+}
+
+/// Where everything left out has its default.
+static void drop_all_nulls(json_t *o)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(o, next, key, value)
+        if (json_is_null(value))
+            json_object_del(o, key);
+}
+
+static void take_nulls_for_defaults(json_t *own, const json_t *base)
+{
+    const json_t *model = json_object_get(own, "model"), *attns = json_object_get(model, "self_attns");
+    kd_config_drop_nulls(own, base);
+    drop_all_nulls(json_object_get(model, "sigma_sample_density"));
+    for (size_t i = 0; i < json_array_size(attns); i++)
+        drop_all_nulls(json_array_get(attns, i));
 }
 
 /// Appends; the list is NULL once memory ran out.
@@ -149,6 +184,7 @@ int kd_config_fill(json_t **filled, const kd_json *user, kd_model_type type, kd_
     *filled = NULL;
     KD_TRY(kd_json_parse(&all, "defaults", KD_EFAIL, defaults[type], strlen(defaults[type]), err));
     own = json_deep_copy(user->v);
+    take_nulls_for_defaults(own, all);
     int code = own && !json_object_update_recursive(all, own) ? 0 : kd_fail_memory(err, user->file);
     json_decref(own);
     if (!code)

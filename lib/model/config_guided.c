@@ -52,6 +52,7 @@ static int add_defaults(json_t *model, const char *text, kd_err *err)
 {
     json_t *d;
     KD_TRY(kd_json_parse(&d, "defaults", KD_EFAIL, text, strlen(text), err));
+    kd_config_drop_nulls(model, d);
     const int failed = json_object_update_missing(model, d);
     json_decref(d);
     return failed ? kd_fail_memory(err, "a config") : 0;
@@ -76,10 +77,13 @@ int kd_config_fill_guided(json_t *all, const kd_json *top, kd_err *err)
 {
     json_t *model = json_object_get(all, "model");
     const kd_json m = kd_json_at(top, "model"), dataset = kd_json_at(top, "dataset");
+    bool classes = false;
     KD_TRY(check_form(&m, err));
     KD_TRY(add_defaults(model, both, err));
     KD_TRY(add_defaults(model, is_constructor(&m) ? constructor : scripts, err));
-    if (json_is_true(json_object_get(model, "class_cond")) && !json_integer_value(json_object_get(dataset.v, "num_classes")) &&
+    if (!is_constructor(&m))
+        KD_TRY(kd_config_bool(&m, "class_cond", &classes, err));
+    if (classes && !json_integer_value(json_object_get(dataset.v, "num_classes")) &&
         json_object_set_new((json_t *)dataset.v, "num_classes", json_integer(IMAGENET_CLASSES)))
         return kd_fail_memory(err, top->file);
     return add_common(model, &m, err);
@@ -237,7 +241,7 @@ static int read_others(kd_config *c, const kd_json *m, kd_err *err)
         const kd_json j = kd_json_at(m, refused[i][0]);
         on = false;
         if (kd_json_given(&j))
-            KD_TRY(kd_json_bool(&j, &on, err));
+            KD_TRY(kd_json_truth(&j, &on, err));
         if (on)
             return kd_json_fail(&j, err, "%s: set it to false", refused[i][1]);
     }

@@ -33,11 +33,11 @@ static int read_stages(kd_config *c, const kd_json *m, kd_err *err)
         kd_stage *s = &u->stage[i];
         const kd_json attend = kd_json_item(&attends, i);
         s->depth = depth[i], s->channels = width[i];
-        KD_TRY(kd_json_bool(&attend, &s->self_attn, err));
+        KD_TRY(kd_json_truth(&attend, &s->self_attn, err));
         if (!c->cross_cond_dim)         // then the peer does not look at the list
             continue;
         const kd_json cross = kd_json_item(&crosses, i);
-        KD_TRY(kd_json_bool(&cross, &s->cross_attn, err));
+        KD_TRY(kd_json_truth(&cross, &s->cross_attn, err));
     }
     return 0;
 }

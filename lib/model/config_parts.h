@@ -10,8 +10,12 @@
 int kd_config_check_keys(const kd_json *top, kd_model_type *type, kd_str *unknown, kd_err *err);
 
 /// config_defaults.c: *filled is a new document, the user's over k-diffusion's defaults, key order as Python's jsonmerge
-/// leaves it, derived values (d_ffs, self_attns, ...) put in. The user's document keeps its values.
+/// leaves it, derived values (d_ffs, self_attns, ...) put in. null stands for the default where that is no truth value. The user's
+/// document keeps its values.
 int kd_config_fill(json_t **filled, const kd_json *user, kd_model_type type, kd_err *err);
+
+/// Drops what is null and has a default, in objects of objects; null is kept where the default is null or a truth value.
+void kd_config_drop_nulls(json_t *own, const json_t *base);
 
 /// config_model.c, config_training.c: from the filled document into the struct. Integers written as 3.0 become 3 there.
 int kd_config_read_model(kd_config *c, const kd_json *top, kd_err *err);
@@ -48,7 +52,9 @@ enum { KD_MAX_SIZE = 1 << 16, KD_MAX_WIDTH = 1 << 16, KD_MAX_DEPTH = 1 << 10, KD
 int kd_config_int(const kd_json *o, const char *key, int64_t lo, int64_t hi, int64_t *to, kd_err *err);
 int kd_config_num(const kd_json *o, const char *key, double lo, double hi, double *to, kd_err *err);
 int kd_config_positive(const kd_json *o, const char *key, double *to, kd_err *err);        // above 0
+/// Also what Python takes for a truth value: 0, 1 and other numbers, and null for false.
 int kd_config_bool(const kd_json *o, const char *key, bool *to, kd_err *err);
+int kd_json_truth(const kd_json *j, bool *to, kd_err *err);
 int kd_config_rate(const kd_json *o, const char *key, double *to, kd_err *err);            // dropout: 0 to below 1
 int kd_json_rate(const kd_json *j, double *to, kd_err *err);
 /// A list of exactly n integers.

@@ -21,7 +21,10 @@ static int read_classes(kd_config *c, const kd_json *o, kd_err *err)
 {
     const kd_json j = kd_json_at(o, "num_classes");
     int64_t classes;
-    KD_TRY(kd_config_int(o, "num_classes", 0, 10 * 1000 * 1000, &classes, err));
+    if (json_is_false(j.v))                  // Python's 0
+        classes = 0;
+    else
+        KD_TRY(kd_config_int(o, "num_classes", 0, 10 * 1000 * 1000, &classes, err));
     if (c->type != KD_MODEL_GUIDED)
         c->classes = classes;
     else if (classes && classes != c->classes)

@@ -46,10 +46,21 @@ int kd_config_positive(const kd_json *o, const char *key, double *to, kd_err *er
     return 0;
 }
 
+int kd_json_truth(const kd_json *j, bool *to, kd_err *err)
+{
+    if (json_is_number(j->v))
+        *to = json_number_value(j->v) != 0;
+    else if (json_is_null(j->v))
+        *to = false;
+    else
+        return kd_json_bool(j, to, err);
+    return 0;
+}
+
 int kd_config_bool(const kd_json *o, const char *key, bool *to, kd_err *err)
 {
     const kd_json j = kd_json_at(o, key);
-    return kd_json_bool(&j, to, err);
+    return kd_json_truth(&j, to, err);
 }
 
 int kd_json_rate(const kd_json *j, double *to, kd_err *err)

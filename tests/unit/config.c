@@ -169,7 +169,7 @@ static const mistake wrong[] = {
     { "model.loss_scales", "0", "model.loss_scales: expected an integer 1 to 64, got 0" },
     { "model.has_variance", "true",
       "model.has_variance: an image_transformer_v2 has no variance output: set it to false" },
-    { "model.has_variance", "0", "model.has_variance: expected true or false, got 0" },
+    { "model.has_variance", "\"no\"", "model.has_variance: expected true or false, got \"no\"" },
     { "model.sigma_sample_density.type", "\"normal\"",
       "model.sigma_sample_density.type: expected lognormal, loglogistic, loguniform, v-diffusion, split-lognormal, "
       "cosine-interpolated, steps or cosine, got \"normal\"" },
@@ -235,7 +235,7 @@ static const mistake wrong_unet[] = {
     { "model.depths", "[1]", "model.depths: expected 3 integers, one a stage as in channels, got 1" },
     { "model.depths[0]", "0", "model.depths[0]: expected an integer 1 to 1024, got 0" },
     { "model.self_attn_depths", "[true]", "model.self_attn_depths: expected 3 truth values, one a stage as in channels, got 1" },
-    { "model.self_attn_depths[1]", "1", "model.self_attn_depths[1]: expected true or false, got 1" },
+    { "model.self_attn_depths[1]", "[]", "model.self_attn_depths[1]: expected true or false, got a list of 0" },
     { "model.cross_cond_dim", "8", "model.cross_attn_depths: expected a list, got null" },
     { "model.skip_stages", "3", "model.skip_stages: expected fewer than the 3 stages, got 3" },
     { "model.dropout_rate", "1", "model.dropout_rate: expected a rate below 1" },
