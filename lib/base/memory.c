@@ -1,6 +1,7 @@
 // Memory: checked sizes, aligned blocks, growing strings.
 #include "base/memory.h"
 #include <limits.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,6 +25,17 @@ static bool must_fail(void)
     return n > 0 && atomic_fetch_sub(&left, 1) == 1;
 }
 
+// Once a big block was freed, glibc takes others up to its size (32 MiB at most) from a heap that gives nothing back below what
+// is in use. Big ones stay apart, so that what is freed is free.
+static void keep_big_apart(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    static atomic_bool done;
+    if (!atomic_exchange(&done, true))
+        mallopt(M_MMAP_THRESHOLD, BIG);
+#endif
+}
+
 // The word before a block points to what malloc gave. Small blocks end exactly where the caller's bytes end, so that
 // checkers see an overrun; big ones come from calloc, whose fresh pages cost nothing until they are touched.
 void *kd_alloc(size_t bytes)
@@ -38,6 +50,7 @@ void *kd_alloc(size_t bytes)
         p = (char *)raw + ALIGN;
         memset(p, 0, bytes);
     } else {
+        keep_big_apart();
         raw = calloc(1, bytes + 2 * ALIGN);
         if (!raw)
             return NULL;

@@ -142,7 +142,8 @@ static int copy_meta(kd_frame *to, const kd_frame *from, kd_err *err)
     return 0;
 }
 
-int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char *file, kd_err *err)
+// take: the tensors' data go as they are read.
+static int model_of(kd_model **out, kd_config *config, const kd_frame *f, const char *file, bool take, kd_err *err)
 {
     kd_model *m;
     int code;
@@ -152,14 +153,21 @@ int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char
         kd_model_free(m);
         return code;
     }
+    kd_model_hash(f, m->hash);
     for (int i = 0; i < m->params->n; i++) {
         const kd_param_info *p = &m->params->p[i];
-        const kd_tensor *t = kd_frame_get(f, p->name);
+        kd_tensor *t = kd_frame_get(f, p->name);
         kd_convert(m->w + p->offset, KD_F32, t->data, t->dtype, p->count);
+        if (take)
+            kd_tensor_release(t);
     }
-    kd_model_hash(f, m->hash);
     *out = m;
     return 0;
+}
+
+int kd_model_of(kd_model **out, kd_config *config, const kd_frame *f, const char *file, kd_err *err)
+{
+    return model_of(out, config, f, file, false, err);
 }
 
 int kd_model_load(kd_model **out, const char *path, bool raw, kd_err *err)
@@ -172,7 +180,7 @@ int kd_model_load(kd_model **out, const char *path, bool raw, kd_err *err)
     KD_TRY(kd_model_file_load(&f, path, raw, err));
     int code = kd_config_parse(&config, kd_frame_meta(f, "config"), file, true, &warning, err);
     if (!code)
-        code = kd_model_of(out, config, f, file, err);
+        code = model_of(out, config, f, file, true, err);
     if (!code) {
         (*out)->warning = warning;
         warning = NULL;
@@ -196,7 +204,7 @@ int kd_model_load_as(kd_model **out, const char *path, kd_config *config, kd_err
     if (code)
         kd_config_free(config);
     else
-        code = kd_model_of(out, config, f, file, err);
+        code = model_of(out, config, f, file, true, err);
     kd_frame_free(f);
     return code;
 }

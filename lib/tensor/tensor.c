@@ -84,6 +84,13 @@ void kd_frame_free(kd_frame *f)
     kd_free(f);
 }
 
+void kd_tensor_release(kd_tensor *t)
+{
+    if (!t->borrowed)
+        kd_free(t->data);
+    t->data = NULL;
+}
+
 static int room_for_tensor(kd_frame *f, kd_err *err)
 {
     if (f->n < f->room)

@@ -29,6 +29,7 @@ typedef struct kd_tensor {
 } kd_tensor;
 int64_t kd_tensor_count(const kd_tensor *t);
 size_t kd_tensor_bytes(const kd_tensor *t);
+void kd_tensor_release(kd_tensor *t);                     // frees data that are its own: what is read out of a frame is not there twice
 
 /// An ordered list of named tensors, and string metadata: what one safetensors frame holds.
 typedef struct kd_frame {

@@ -212,24 +212,27 @@ static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool s
 static int get_part(kd_trainer *t, const kd_frame *f, const char *path, const part *p, kd_err *err)
 {
     const size_t bytes = (size_t)part_size(t, p) * sizeof(float);
-    float *copy = kd_alloc(bytes);
+    float *copy = t->be->host ? p->on_backend : kd_alloc(bytes);
     if (!copy) return kd_fail_memory(err, "a checkpoint");
     for (int i = 0; i < t->ps->n && !err->code; i++) {
         const kd_param_info *q = &t->ps->p[i];
         kd_str name = {0};
         if (p->trained_only && q->group < 0) continue;
         if (kd_str_printf(&name, err, "%s%s", p->prefix, q->name)) break;
-        const kd_tensor *x = kd_frame_get(f, name.p);
+        kd_tensor *x = kd_frame_get(f, name.p);
         char want[128], got[128];
         if (!x)
             kd_fail(err, KD_EFORMAT, "%s: tensor %s is missing", path, name.p);
         else if (x->dtype != KD_F32 || !kd_shape_same(&x->shape, &q->shape))
             kd_fail(err, KD_EFORMAT, "%s: tensor %s: expected F32 %s, got %s %s", path, name.p,
                     kd_shape_str(want, sizeof want, &q->shape), kd_dtype_name(x->dtype), kd_shape_str(got, sizeof got, &x->shape));
-        else
+        else {
             memcpy(copy + q->offset, x->data, (size_t)q->count * sizeof(float));
+            kd_tensor_release(x);
+        }
         free(name.p);
     }
+    if (t->be->host) return err->code;
     if (!err->code) t->be->upload(t->be, p->on_backend, copy, bytes, err);
     kd_free(copy);
     return err->code;

@@ -196,11 +196,20 @@ static int read_data(work *w, kd_err *err)
 
 // The trainer ----------------------------------------------------------------------------------------------------------
 
+// What was read of weights, and goes before a step takes memory: the program, which has room for the gradients, is larger.
+static int64_t held(const work *w)
+{
+    int64_t bytes = w->init ? w->init->params->total * (int64_t)sizeof(float) : 0;
+    for (int i = 0; w->checkpoint && i < w->checkpoint->n; i++) bytes += (int64_t)kd_tensor_bytes(&w->checkpoint->t[i]);
+    return bytes;
+}
+
 static int make_trainer(work *w, kd_err *err)
 {
     kd_config *c = w->config;
     w->config = NULL;
-    w->s->memory = kd_memory_peak();
+    w->s->memory = kd_memory_peak() - held(w);
+    w->opts.resumed = w->checkpoint && !w->o->plan;
     KD_TRY(kd_trainer_new(&w->s->t, c, &w->opts, w->init, w->be, err));
     if (w->checkpoint && !w->o->plan) {
         KD_TRY(kd_trainer_load(w->s->t, w->checkpoint, w->checkpoint_path, w->o->evaluate ? NULL : &w->s->data, err));

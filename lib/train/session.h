@@ -22,7 +22,7 @@ enum { KD_SESSION_NOTES = 16 };
 typedef struct kd_session {
     kd_trainer *t;
     kd_dataset data;                       // n 0: planned without data
-    int64_t memory;                        // the process's peak before there was a trainer, bytes
+    int64_t memory;                        // the process's peak before there was a trainer, bytes, without the weights read
     kd_run_files replaced;                 // with force: the earlier run's checkpoints
     char *note[KD_SESSION_NOTES]; int n_notes;       // "lr 0.001, was 0.002": what a resumed run does differently
 } kd_session;

@@ -26,13 +26,14 @@ static int alloc_state(kd_trainer *t, kd_err *err)
 static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
 {
     const size_t bytes = (size_t)t->ps->total * sizeof(float);
-    float *w = kd_alloc(bytes);
+    if (t->o.resumed) return 0;
+    float *drawn = init ? NULL : t->be->host ? t->s.w : kd_alloc(bytes);
+    const float *w = init ? init->w : drawn;
     if (!w) return kd_fail_memory(err, "weights");
-    if (init) memcpy(w, init->w, bytes);
-    else kd_params_init(t->ps, t->o.seed, w);
-    const int code = t->be->upload(t->be, t->s.w, w, bytes, err) || t->be->upload(t->be, t->s.ema, w, bytes, err);
-    kd_free(w);
-    return code ? err->code : 0;
+    if (!init) kd_params_init(t->ps, t->o.seed, drawn);
+    if (w == t->s.w || !t->be->upload(t->be, t->s.w, w, bytes, err)) t->be->upload(t->be, t->s.ema, w, bytes, err);
+    if (drawn != t->s.w) kd_free(drawn);
+    return err->code;
 }
 
 // Parameters are bound to their places in the flat array, gradients pinned to theirs in the program's arena: the optimizer then

@@ -14,6 +14,7 @@ typedef struct kd_train_opts {
     bool checkpointing;        // recompute blocks in the backward pass: less memory, the same numbers
     double lr;                 // base rate; 0: the config's
     bool gns;                  // estimate the gradient noise scale (accum > 1); noise levels are then not stratified
+    bool resumed;              // kd_trainer_load follows: no weights are drawn
 } kd_train_opts;
 
 /// loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping;
@@ -75,9 +76,10 @@ int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, c
 
 /// Reads a checkpoint file whole. errors KD_EFORMAT if it is damaged, KD_EUSAGE if it is another kind of file.
 int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
-/// What it was trained with: config (the caller's to free) and options (checkpointing and gns are false: they are not stored).
+/// What it was trained with: config (the caller's to free) and options (checkpointing, gns and resumed are false: they are not stored).
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
-/// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments.
+/// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments. Data of f's
+/// tensors are freed as they are read.
 /// d       the data that training goes on with; NULL: it does not go on, any will do
 /// errors  KD_EUSAGE if the model or the data differ; KD_EFORMAT if tensors are missing or misshapen
 int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd_dataset *d, kd_err *err);
