@@ -219,12 +219,16 @@ static int count_frames(json_t *doc, kd_in *in, const char *kind, kd_err *err)
         return kd_fail(err, KD_EFORMAT, "%s: more bytes after the last tensor, at %" PRIu64 ", which belong to nothing", kd_in_name(in),
                        kd_in_offset(in));
     for (;; n++) {
-        kd_frame *f;
-        KD_TRY(kd_safetensors_read(in, &f, err));
+        kd_frame_in *f;
+        KD_TRY(kd_frame_in_open(&f, in, err));
         if (!f)
             break;
-        const bool same = kd_frame_kind(f) && !strcmp(kd_frame_kind(f), kind);
-        kd_frame_free(f);
+        const char *other = kd_frame_kind(kd_frame_in_frame(f));
+        const bool same = other && !strcmp(other, kind);
+        kd_frame_in_end(f, err);
+        kd_frame_in_close(f);
+        if (err->code)
+            return err->code;
         if (!same)
             return kd_fail(err, KD_EFORMAT, "%s: a frame that is not %s follows one that is", kd_in_name(in), kind);
     }
@@ -250,7 +254,7 @@ static int describe_unetcu(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
     return err->code;
 }
 
-// Images are left in the file, run by run; other frames are read whole.
+// Images are left in the file, run by run; other frames are read whole for --stats, else passed by and verified.
 static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
 {
     kd_frame_in *frame;
@@ -265,7 +269,7 @@ static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
         in = NULL, frame = NULL;
         if (!code)
             describe_images(doc, r, with_stats, err);
-    } else if (!kd_frame_in_all(frame, NULL, NULL, err) && !kd_info_tensors(doc, kd_frame_in_frame(frame), with_stats, err)) {
+    } else if (!(with_stats ? kd_frame_in_all(frame, NULL, NULL, err) : kd_frame_in_end(frame, err)) && !kd_info_tensors(doc, kd_frame_in_frame(frame), with_stats, err)) {
         count_frames(doc, in, kind, err);
     }
 done:

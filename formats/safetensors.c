@@ -161,12 +161,24 @@ static void add_taken(kd_frame_in *f, const void *data, size_t n)
     f->taken += n;
 }
 
+// The input ends in the middle of the data.
+static int fail_within(const kd_frame_in *f, kd_err *err)
+{
+    const kd_tensor *t = f->frame->t;
+    uint64_t left = f->taken;
+    char what[200];
+    for (; left >= kd_tensor_bytes(t); t++)
+        left -= kd_tensor_bytes(t);
+    snprintf(what, sizeof what, "tensor %s", t->name);
+    return fail_short(f->in, what, left, kd_tensor_bytes(t), err);
+}
+
 int kd_frame_in_read(kd_frame_in *f, void *to, size_t n, kd_err *err)
 {
     size_t got;
     KD_TRY(kd_in_read(f->in, to, n, &got, err));
     add_taken(f, to, got);
-    return got < n ? fail_short(f->in, "data", f->taken, f->bytes, err) : 0;
+    return got < n ? fail_within(f, err) : 0;
 }
 
 static int pass_to(kd_frame_in *f, uint64_t place, kd_err *err)
