@@ -269,8 +269,10 @@ static int describe_frames(json_t *doc, kd_in *in, bool with_stats, kd_err *err)
         in = NULL, frame = NULL;
         if (!code)
             describe_images(doc, r, with_stats, err);
-    } else if (!(with_stats ? kd_frame_in_all(frame, NULL, NULL, err) : kd_frame_in_end(frame, err)) && !kd_info_tensors(doc, kd_frame_in_frame(frame), with_stats, err)) {
-        count_frames(doc, in, kind, err);
+    } else {
+        const int code = with_stats ? kd_frame_in_all(frame, NULL, NULL, err) : kd_frame_in_end(frame, err);
+        if (!code && !kd_info_tensors(doc, kd_frame_in_frame(frame), with_stats, err))
+            count_frames(doc, in, kind, err);
     }
 done:
     kd_images_close(r);
