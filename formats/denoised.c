@@ -4,6 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+// Of n images' values the first that is not finite is an error: what it would make of the image is no number either.
+static int check_finite(const float *v, int64_t n, int64_t count, const char *file, const char *name, kd_err *err)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(v[i]))
+            return kd_fail(err, KD_EFORMAT, "%s: %s: image %lld has the value %g, expected finite numbers", file, name,
+                           (long long)(i / (count / n)), (double)v[i]);
+    return 0;
+}
+
 static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }
 
 // The tensor of a name, converted to `to` (F32 or I64); *values is NULL if there is none. Its shape must be `want`.
@@ -46,16 +56,32 @@ static int take_images(float **images, int64_t n, int64_t c, kd_call_shape s, co
     if (!c) return 0;
     KD_TRY(take(&nchw, KD_F32, f, file, name, KD_SHAPE(n, c, s.h, s.w), err));
     if (!nchw) return 0;
+    if (check_finite(nchw, n, n * c * s.h * s.w, file, name, err)) {
+        kd_free(nchw);
+        return err->code;
+    }
     *images = kd_alloc((size_t)(n * c * s.h * s.w + 1) * sizeof **images);
     if (*images) nhwc_of(*images, nchw, n, s.h * s.w, c);
     kd_free(nchw);
     return *images ? 0 : kd_fail_memory(err, name);
 }
 
+// Float values of any other shape, its first size n.
 static int take_floats(float **values, kd_shape want, const kd_frame *f, const char *file, const char *name, kd_err *err)
 {
     void *v = NULL;
+    int64_t count = 1;
     KD_TRY(take(&v, KD_F32, f, file, name, want, err));
+    *values = v;
+    for (int i = 0; i < want.n; i++) count *= want.d[i];
+    return v ? check_finite(v, want.d[0], count, file, name, err) : 0;
+}
+
+// Levels: a number for each image, which has a range of its own.
+static int take_numbers(float **values, int64_t n, const kd_frame *f, const char *file, const char *name, kd_err *err)
+{
+    void *v = NULL;
+    KD_TRY(take(&v, KD_F32, f, file, name, KD_SHAPE(n), err));
     *values = v;
     return 0;
 }
@@ -68,11 +94,13 @@ static int take_levels(kd_call_inputs *in, const kd_frame *f, const char *file, 
     if (sigma && t)
         return kd_fail(err, KD_EUSAGE, "%s: sigma is for a denoiser, t for the network alone: expected one of them, got both", file);
     const int64_t n = in->n = level->shape.n > 0 ? level->shape.d[0] : 1;
-    if (t) return take_floats(&in->t, KD_SHAPE(n), f, file, "t", err);
-    KD_TRY(take_floats(&in->sigma, KD_SHAPE(n), f, file, "sigma", err));
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(in->sigma[i]) || in->sigma[i] <= 0)
-            return kd_fail(err, KD_EUSAGE, "%s: sigma[%lld]: expected a number above 0, got %g", file, (long long)i, in->sigma[i]);
+    KD_TRY(take_numbers(t ? &in->t : &in->sigma, n, f, file, t ? "t" : "sigma", err));
+    for (int64_t i = 0; i < n; i++) {
+        const double v = t ? in->t[i] : in->sigma[i];
+        if (!isfinite(v) || (sigma && v <= 0))
+            return kd_fail(err, KD_EUSAGE, "%s: %s[%lld]: expected a number%s, got %g", file, t ? "t" : "sigma", (long long)i,
+                           t ? "" : " above 0", v);
+    }
     return 0;
 }
 
@@ -90,6 +118,8 @@ static int take_conditions(kd_call_inputs *in, const kd_frame *f, const char *fi
         KD_TRY(take_floats(&in->cross_padding, KD_SHAPE(n, in->cross_len), f, file, "cross_cond_padding", err));
     }
     const char *name = in->t && !kd_frame_get(f, "class_cond") ? "y" : "class_cond";
+    if (kd_frame_get(f, "y") && kd_frame_get(f, "class_cond"))
+        return kd_fail(err, KD_EUSAGE, "%s: y and class_cond are the same: expected one of them, got both", file);
     KD_TRY(take(&classes, KD_I64, f, file, name, KD_SHAPE(n), err));
     in->class_cond = classes;
     return 0;

@@ -25,8 +25,8 @@ typedef struct kd_call_inputs {
 } kd_call_inputs;
 
 /// Picks the inputs out of a frame; float tensors of any type, other names are ignored. `file` is for messages.
-/// errors  KD_EUSAGE if sigma is missing or not above 0 (and there is no t), both are there, or a shape or type does not fit;
-///         *in is then empty
+/// errors  KD_EUSAGE if sigma is missing or not above 0 (and there is no t), both are there (or both y and class_cond), or a shape or type
+///         does not fit; KD_EFORMAT if a value is not finite; *in is then empty
 int kd_call_inputs_read(kd_call_inputs *in, const kd_frame *f, const char *file, kd_call_shape shape, kd_err *err);
 void kd_call_inputs_free(kd_call_inputs *in);
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "formats/images_private.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct kd_images_reader {
     int64_t seen;                // images in the frames before this one
     int64_t part;                // of the frame; -1: a whole record
     bool open_record;            // its last frame has not come
+    bool any;                    // also pixels that are not finite
     bool has[VALUES];            // what the current record has
     // The frame
     kd_frame_in *frame;          // NULL: the end was found
@@ -187,6 +189,20 @@ static int take_values(kd_images_reader *r, int i, int64_t n, kd_err *err)
     return 0;
 }
 
+// Pixels that are no numbers would spread over a batch's loss, or become black, and nobody would know.
+static int check_finite(const kd_images_reader *r, const kd_images *run, size_t bytes, kd_err *err)
+{
+    const size_t size = bytes / sizeof(float);
+    const float *x = run->image;
+    if (r->image->dtype != KD_F32 || r->any)
+        return 0;
+    for (size_t i = 0; i < size * (size_t)run->n; i++)
+        if (!isfinite(x[i]))
+            return kd_fail(err, KD_EFORMAT, "%s: image %" PRId64 " has a pixel of %g, expected finite numbers", kd_in_name(r->in),
+                           r->seen + r->given + (int64_t)(i / size), (double)x[i]);
+    return 0;
+}
+
 static int take_run(kd_images_reader *r, kd_images *run, kd_err *err)
 {
     const size_t bytes = kd_tensor_bytes(r->image) / (size_t)r->n;
@@ -196,6 +212,7 @@ static int take_run(kd_images_reader *r, kd_images *run, kd_err *err)
         if (r->has[i])
             KD_TRY(take_values(r, i, run->n, err));
     KD_TRY(take_pixels(r, bytes, run, err));
+    KD_TRY(check_finite(r, run, bytes, err));
     run->label = r->has[LABEL] ? (int64_t *)r->values[LABEL] : NULL;
     run->index = r->has[INDEX] ? (int64_t *)r->values[INDEX] : NULL;
     run->seed = r->has[SEED] ? r->values[SEED] : NULL;
@@ -268,6 +285,8 @@ int kd_images_open(kd_images_reader **out, const char *path, kd_err *err)
     }
     return kd_images_continue(out, in, first, err);
 }
+
+void kd_images_take_any(kd_images_reader *r) { r->any = true; }
 
 const kd_images_info *kd_images_info_of(const kd_images_reader *r) { return &r->info; }
 

@@ -34,7 +34,10 @@ const kd_images_info *kd_images_info_of(const kd_images_reader *r);
 /// The next run of images, valid until the next call: at most 64 and 4 MiB, or one larger image; n = 0 at the end mark of
 /// the last record. A frame of more than 4 MiB in a regular file stays there: memory is that of a run, and its checksum
 /// is verified before its last run is given. Other frames are verified before their first, and in memory meanwhile.
+/// errors  KD_EFORMAT also for an F32 pixel that is not finite, with the image's number in the stream
 int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err);
+/// Pixels that are not finite are no errors from now on: for who tells of them.
+void kd_images_take_any(kd_images_reader *r);
 void kd_images_close(kd_images_reader *r);
 
 // Writing ------------------------------------------------------------------------------------------------------

@@ -160,6 +160,7 @@ static int describe_images(json_t *doc, kd_images_reader *r, bool with_stats, kd
     stats s = {0};
     label_counts labels = {0};
     kd_images run;
+    kd_images_take_any(r);                   // the statistics count them
     if (put(doc, "images", o, err))
         return err->code;
     do {

@@ -17,6 +17,7 @@ void kd_pictures_close(kd_pictures *p);
 
 /// Images out of a tensor, "FILE:NAME": [..., n,h,w,c] of a file of kind images/1, [..., n,c,h,w] of any other, in F32 and
 /// NHWC. lead: 0, or 1 for one more size in front, *n_lead. The caller kd_free's *images.
+/// errors  KD_EUSAGE for another shape or type, KD_EFORMAT for a value that is not finite
 int kd_tensor_images(const char *file_name, int64_t h, int64_t w, int64_t c, int lead, float **images, int64_t *n_lead, int64_t *n,
                      kd_err *err);
 #endif
