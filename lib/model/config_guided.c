@@ -266,9 +266,9 @@ int kd_config_read_guided(kd_config *c, const kd_json *m, kd_err *err)
     KD_TRY(kd_config_bool(m, "conv_resample", &u->conv_resample, err));
     KD_TRY(kd_config_rate(m, "dropout", &u->dropout, err));
     KD_TRY(kd_config_positive(m, "max_period", &u->max_period, err));
-    const kd_json learned = kd_json_at(m, "learn_sigma");
+    const kd_json learned = kd_json_at(m, is_constructor(m) ? "out_channels" : "learn_sigma");
     if (c->learn_sigma && c->wrapper != KD_WRAP_EPS)
-        return kd_json_fail(learned.v ? &learned : m, err, "a learned variance goes with wrapper eps only");
+        return kd_json_fail(&learned, err, "a learned variance goes with wrapper eps only");
     return read_others(c, m, err);
 }
 

@@ -255,20 +255,23 @@ static const mistake wrong_unet[] = {
       "model.sigma_sample_density: steps are those of a discrete schedule: with wrapper eps or vd only" },
 };
 
-/// What is wrong only together with something else: a second edit, of unet.
-static const struct { const char *path, *value; mistake then; } wrong_together[] = {
-    { "model.augment_wrapper", "false", { "model.augment_prob", "0.1",
+/// What is wrong only together with something else: a second edit.
+static const struct { const char *from, *path, *value; mistake then; } wrong_together[] = {
+    { unet, "model.augment_wrapper", "false", { "model.augment_prob", "0.1",
       "model.augment_prob: this network is not told of augmentations (augment_wrapper is false): set it to 0" } },
-    { "model.has_variance", "true", { "model.loss_config", "\"simple\"",
+    { unet, "model.has_variance", "true", { "model.loss_config", "\"simple\"",
       "model.has_variance: the simple loss has no place for a variance: set it to false" } },
-    { "model.has_variance", "true", { "model.wrapper", "\"v\"", "model.has_variance: only with wrapper karras" } },
-    { "model.loss_config", "\"simple\"", { "model.wrapper", "\"v\"", "model.loss_config: only with wrapper karras" } },
-    { "model.has_variance", "true", { "model.wrapper", "\"eps\"", "model.has_variance: only with wrapper karras" } },
-    { "model.wrapper", "\"vd\"", { "model.diffusion_steps", "1", "model.diffusion_steps: expected an integer 2 to 1048576, got 1" } },
-    { "model.wrapper", "\"eps\"", { "model.noise_schedule", "\"sqrt\"",
+    { unet, "model.has_variance", "true", { "model.wrapper", "\"v\"", "model.has_variance: only with wrapper karras" } },
+    { unet, "model.loss_config", "\"simple\"", { "model.wrapper", "\"v\"", "model.loss_config: only with wrapper karras" } },
+    { unet, "model.has_variance", "true", { "model.wrapper", "\"eps\"", "model.has_variance: only with wrapper karras" } },
+    { unet, "model.wrapper", "\"vd\"", { "model.diffusion_steps", "1", "model.diffusion_steps: expected an integer 2 to 1048576, got 1" } },
+    { unet, "model.wrapper", "\"eps\"", { "model.noise_schedule", "\"sqrt\"",
       "model.noise_schedule: expected linear, cosine or scaled-linear, got \"sqrt\"" } },
-    { "model.cross_cond_dim", "8", { "model.cross_attn_depths", "[true]",
+    { unet, "model.cross_cond_dim", "8", { "model.cross_attn_depths", "[true]",
       "model.cross_attn_depths: expected 3 truth values, one a stage as in channels, got 1" } },
+    { scripts, "model.wrapper", "\"v\"", { "model.learn_sigma", "true",
+      "model.learn_sigma: a learned variance goes with wrapper eps only" } },
+    { constructor, "model.wrapper", "\"karras\"", { "model.out_channels", "6", "model.out_channels: a learned variance goes with wrapper eps only" } },
 };
 
 static const mistake wrong_first[] = {
@@ -291,6 +294,8 @@ static const mistake wrong_scripts[] = {
     { "model.num_res_blocks", "17", "model.num_res_blocks: expected an integer 1 to 16, got 17" },
     { "model.channel_mult", "\"1,b\"", "model.channel_mult: expected at most 16 numbers with commas between, got \"1,b\"" },
     { "model.channel_mult", "[]", "model.channel_mult: expected 1 to 16 multiples, one a level" },
+    { "model.channel_mult", "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]",
+      "model.channel_mult: expected at most 16 numbers, got 17" },
     { "model.channel_mult", "\"0\"", "model.channel_mult: level 0 would have 0 channels" },
     { "model.image_size", "48", "model.channel_mult: an image_size of 48 has no usual multiples: give them, \"1,2,2\"" },
     { "model.attention_resolutions", "\"0\"", "model.attention_resolutions: expected numbers of 1 or more" },
@@ -331,6 +336,18 @@ static const mistake wrong_constructor[] = {
     { "model.image_size", NULL, "model.image_size: expected an integer 1 to 65536, got nothing" },
 };
 
+static const char toy[] =
+    "{ \"model\": { \"type\": \"toy_mixture\", \"input_channels\": 1, \"input_size\": [2, 2], \"components\": 3, \"per_pixel\": true,"
+    "    \"sigma_data\": 1, \"sigma_min\": 0.01, \"sigma_max\": 80 } }";
+
+static const mistake wrong_toy[] = {
+    { "model.depths", "[1]", "model.depths: unknown key" },
+    { "dataset", "{}", "dataset: unknown key" },
+    { "model.components", "0", "model.components: expected an integer 1 to 1048576, got 0" },
+    { "model.per_pixel", "\"no\"", "model.per_pixel: expected true or false, got \"no\"" },
+    { "model.sigma_max", "0.01", "model.sigma_min: must be below sigma_max, got 0.01 and 0.01" },
+};
+
 /// Each edit of the config must be refused with its sentence; all that are not are named.
 static void all_wrong(const char *from, const mistake *list, size_t n)
 {
@@ -358,11 +375,12 @@ static void test_wrong(void **state)
     all_wrong(first, wrong_first, sizeof wrong_first / sizeof *wrong_first);
     all_wrong(scripts, wrong_scripts, sizeof wrong_scripts / sizeof *wrong_scripts);
     for (size_t i = 0; i < sizeof wrong_together / sizeof *wrong_together; i++) {
-        char *text = edited(unet, wrong_together[i].path, wrong_together[i].value);
+        char *text = edited(wrong_together[i].from, wrong_together[i].path, wrong_together[i].value);
         all_wrong(text, &wrong_together[i].then, 1);
         free(text);
     }
     all_wrong(constructor, wrong_constructor, sizeof wrong_constructor / sizeof *wrong_constructor);
+    all_wrong(toy, wrong_toy, sizeof wrong_toy / sizeof *wrong_toy);
 }
 
 static void test_wrong_text(void **state)
@@ -382,6 +400,9 @@ static void test_wrong_text(void **state)
     err = (kd_err){0};
     assert_int_equal(kd_config_load(&c, "tests/golden/bad/good_small.safetensors", &err), KD_EUSAGE);
     assert_non_null(strstr(err.msg, "good_small.safetensors: no config in its metadata"));
+    err = (kd_err){0};
+    assert_int_equal(kd_config_load(&c, "tests/golden/guided_tiny.seed.bin", &err), KD_EUSAGE);
+    assert_non_null(strstr(err.msg, "guided_tiny.seed.bin: neither JSON nor a model file"));
     err = (kd_err){0};
     assert_int_equal(kd_config_load(&c, "no/such.json", &err), KD_EUSAGE);
     assert_non_null(strstr(err.msg, "no/such.json: No such file"));
