@@ -271,7 +271,8 @@ static const struct { const char *from, *path, *value; mistake then; } wrong_tog
       "model.cross_attn_depths: expected 3 truth values, one a stage as in channels, got 1" } },
     { scripts, "model.wrapper", "\"v\"", { "model.learn_sigma", "true",
       "model.learn_sigma: a learned variance goes with wrapper eps only" } },
-    { constructor, "model.wrapper", "\"karras\"", { "model.out_channels", "6", "model.out_channels: a learned variance goes with wrapper eps only" } },
+    { constructor, "model.wrapper", "\"karras\"", { "model.out_channels", "6",
+      "model.out_channels: a learned variance goes with wrapper eps only" } },
 };
 
 static const mistake wrong_first[] = {

@@ -22,8 +22,8 @@ static kd_config *config(void)
 {
     kd_config *c;
     kd_err err = { 0 };
-    must(kd_config_parse(&c, "{\"model\": {\"type\": \"guided_diffusion\", \"image_size\": 4, \"num_channels\": 32, \"channel_mult\": \"1\","
-                             " \"input_channels\": 1, \"in_channels\": 1, \"max_period\": 1000, \"num_head_channels\": 32}}", "seed.json",
+    must(kd_config_parse(&c, "{\"model\": {\"type\": \"guided_diffusion\", \"image_size\": 4, \"num_channels\": 32,"
+                             " \"channel_mult\": \"1\", \"input_channels\": 1, \"in_channels\": 1, \"max_period\": 1000, \"num_head_channels\": 32}}", "seed.json",
                          false, NULL, &err), &err);
     return c;
 }
@@ -37,7 +37,8 @@ static void test_tables(void **state)
     kd_config *c = config();
     int64_t n;
     double *beta = golden_f64(f, "betas", &n), *alpha = golden_f64(f, "alphas_cumprod", NULL),
-           *root = golden_f64(f, "sqrt_alphas_cumprod", NULL), *rest = golden_f64(f, "sqrt_one_minus_alphas_cumprod", NULL), worst_beta = 0, worst_alpha = 0, worst_sigma = 0;
+           *root = golden_f64(f, "sqrt_alphas_cumprod", NULL), *rest = golden_f64(f, "sqrt_one_minus_alphas_cumprod", NULL);
+    double worst_beta = 0, worst_alpha = 0, worst_sigma = 0;
     assert_int_equal(n, STEPS);
     assert_int_equal(c->steps->n, STEPS);
     for (int i = 0; i < STEPS; i++) {
@@ -54,7 +55,8 @@ static void test_tables(void **state)
     kd_frame_free(f);
 }
 
-/// Its x_t is our c_in x at the level of step t, of which the network is told t; and its loss is that of our eps: in D, mean(((x0 - D)/s)^2).
+/// Its x_t is our c_in x at the level of step t, of which the network is told t; and its loss is that of our eps,
+/// in D mean(((x0 - D)/s)^2).
 static void test_noised(void **state)
 {
     (void)state;
