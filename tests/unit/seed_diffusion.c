@@ -23,7 +23,8 @@ static kd_config *config(void)
     kd_config *c;
     kd_err err = { 0 };
     must(kd_config_parse(&c, "{\"model\": {\"type\": \"guided_diffusion\", \"image_size\": 4, \"num_channels\": 32,"
-                             " \"channel_mult\": \"1\", \"input_channels\": 1, \"in_channels\": 1, \"max_period\": 1000, \"num_head_channels\": 32}}", "seed.json",
+                             " \"channel_mult\": \"1\", \"input_channels\": 1,"
+                             " \"in_channels\": 1, \"max_period\": 1000, \"num_head_channels\": 32}}", "seed.json",
                          false, NULL, &err), &err);
     return c;
 }
