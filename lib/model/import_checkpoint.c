@@ -19,23 +19,33 @@ static int number_at(const kd_import *i, const char *section, const char *key, i
 
 // Parameters ------------------------------------------------------------------------------------------------------
 
+// The peer's param_groups(): transformers put the mapping network into two groups of its own, image_v1 has decayed and not decayed alone.
+static int n_groups(const kd_config *c) { return c->type == KD_MODEL_IMAGE_V1 ? 2 : 4; }
+
+static int check_group(const kd_import *i, const kd_params *ps, const json_t *groups, int g, int64_t *next, kd_err *err)
+{
+    const json_t *list = json_object_get(json_array_get(groups, (size_t)g), "params");
+    int64_t want = 0;
+    for (int k = 0; k < ps->n; k++)
+        want += ps->p[k].group == g;
+    if (!json_is_array(list) || (int64_t)json_array_size(list) != want)
+        return kd_fail(err, KD_EUSAGE, "%s: opt.param_groups[%d]: expected %" PRId64 " parameters, got %zu", i->file, g, want,
+                       json_array_size(list));
+    for (int64_t k = 0; k < want; k++, ++*next)
+        if (!json_is_integer(json_array_get(list, (size_t)k)) || json_integer_value(json_array_get(list, (size_t)k)) != *next)
+            return kd_fail(err, KD_EUSAGE, "%s: opt.param_groups[%d].params[%" PRId64 "]: expected %" PRId64, i->file, g, k, *next);
+    return 0;
+}
+
 // The optimizer numbers parameters in the order of its groups; ours are in the same order. Sizes of groups that differ would shift them.
-static int check_groups(const kd_import *i, const kd_params *ps, kd_err *err)
+static int check_groups(const kd_import *i, const kd_config *c, const kd_params *ps, kd_err *err)
 {
     const json_t *groups = json_object_get(json_object_get(i->torch->rest, "opt"), "param_groups");
-    int64_t first = 0;
-    for (int g = 0; g < 4; g++) {
-        const json_t *list = json_object_get(json_array_get(groups, (size_t)g), "params");
-        int64_t want = 0;
-        for (int k = 0; k < ps->n; k++)
-            want += ps->p[k].group == g;
-        if (!json_is_array(list) || (int64_t)json_array_size(list) != want)
-            return kd_fail(err, KD_EUSAGE, "%s: opt.param_groups[%d]: expected %" PRId64 " parameters, got %zu", i->file, g, want,
-                           json_array_size(list));
-        for (int64_t k = 0; k < want; k++, first++)
-            if (!json_is_integer(json_array_get(list, (size_t)k)) || json_integer_value(json_array_get(list, (size_t)k)) != first)
-                return kd_fail(err, KD_EUSAGE, "%s: opt.param_groups[%d].params[%" PRId64 "]: expected %" PRId64, i->file, g, k, first);
-    }
+    int64_t next = 0;
+    if (!json_is_array(groups) || json_array_size(groups) != (size_t)n_groups(c))
+        return kd_fail(err, KD_EUSAGE, "%s: opt.param_groups: expected %d groups, got %zu", i->file, n_groups(c), json_array_size(groups));
+    for (int g = 0; g < n_groups(c); g++)
+        KD_TRY(check_group(i, ps, groups, g, &next, err));
     return 0;
 }
 
@@ -83,26 +93,46 @@ static int add_moments(kd_frame *f, const char *prefix, const kd_import *i, cons
 
 // Counts ----------------------------------------------------------------------------------------------------------
 
-// Steps that the moments have seen: a tensor of one number since PyTorch 1.12, a number before. SGD counts none: -1.
-static int opt_step(const kd_import *i, int64_t *step, kd_err *err)
+// Steps that a parameter's moments have seen: a tensor of one number since PyTorch 1.12, a number before. None: -1.
+static int step_at(const kd_import *i, int index, double *step, kd_err *err)
 {
-    const kd_tensor *t = kd_frame_get(i->torch->tensors, "opt.state.0.step");
-    const json_t *old = json_object_get(json_object_get(json_object_get(json_object_get(i->torch->rest, "opt"), "state"), "0"), "step");
-    double x = json_is_number(old) ? json_number_value(old) : -1;
+    char name[48], key[16];
+    snprintf(key, sizeof key, "%d", index);
+    snprintf(name, sizeof name, "opt.state.%s.step", key);
+    const kd_tensor *t = kd_frame_get(i->torch->tensors, name);
+    const json_t *state = json_object_get(json_object_get(i->torch->rest, "opt"), "state"),
+                 *old = json_object_get(json_object_get(state, key), "step");
+    *step = json_is_number(old) ? json_number_value(old) : -1;
     if (t && kd_tensor_count(t) == 1)
-        kd_convert(&x, KD_F64, t->data, t->dtype, 1);
-    if (!(x >= -1 && x < 1 << 24 && x == floor(x)))
-        return kd_fail(err, KD_EFORMAT, "%s: opt.state.0.step: expected a number of steps, got %g", i->file, x);
-    *step = (int64_t)x;
+        kd_convert(step, KD_F64, t->data, t->dtype, 1);
+    return *step >= -1 && *step < 1 << 24 && *step == floor(*step) ? 0
+         : kd_fail(err, KD_EFORMAT, "%s: %s: expected a number of steps, got %g", i->file, name, *step);
+}
+
+// One count stands for all of them here. SGD counts none: -1; nor does a parameter that has had no gradient.
+static int opt_step(const kd_import *i, const kd_params *ps, int64_t *step, kd_err *err)
+{
+    *step = -1;
+    for (int k = 0, index = 0; k < ps->n; k++) {
+        double x;
+        if (ps->p[k].group < 0)
+            continue;
+        KD_TRY(step_at(i, index, &x, err));
+        if (x >= 0 && *step >= 0 && *step != (int64_t)x)
+            return kd_fail(err, KD_EUSAGE, "%s: opt.state.%d.step: expected %" PRId64 " as for the parameters before, got %g", i->file, index,
+                           *step, x);
+        *step = x >= 0 ? (int64_t)x : *step;
+        index++;
+    }
     return 0;
 }
 
 // The learning rate counts micro-batches, the optimizer steps; so the quotient is how many make a step.
-static int read_counts(const kd_import *i, counts *n, kd_err *err)
+static int read_counts(const kd_import *i, const kd_params *ps, counts *n, kd_err *err)
 {
     KD_TRY(number_at(i, "sched", "last_epoch", 1 << 30, &n->lr_step, err));
     KD_TRY(number_at(i, "ema_sched", "last_epoch", 1 << 24, &n->ema_step, err));
-    KD_TRY(opt_step(i, &n->step, err));
+    KD_TRY(opt_step(i, ps, &n->step, err));
     if (n->step < 0)
         n->step = n->ema_step;
     n->accum = n->step && n->lr_step > n->step && n->lr_step % n->step == 0 ? n->lr_step / n->step : 1;
@@ -157,7 +187,7 @@ static int model_at(kd_model **m, const kd_import *i, const char *prefix, const 
 
 static int fill(kd_frame *f, const kd_import *i, const kd_config *c, const kd_model *raw, const kd_model *ema, kd_err *err)
 {
-    KD_TRY(check_groups(i, raw->params, err));
+    KD_TRY(check_groups(i, c, raw->params, err));
     KD_TRY(add_weights(f, "model.", raw, err));
     KD_TRY(add_weights(f, "ema.", ema, err));
     if (!c->sgd || c->momentum > 0)
@@ -194,7 +224,7 @@ int kd_import_checkpoint(kd_frame **out, const kd_import *i, kd_config *config, 
         kd_fail(err, KD_EUSAGE, "%s: no config in it: --config gives one", i->file);
         goto done;
     }
-    if (model_at(&raw, i, "model.", c, err) || model_at(&ema, i, "model_ema.", c, err) || read_counts(i, &n, err))
+    if (model_at(&raw, i, "model.", c, err) || model_at(&ema, i, "model_ema.", c, err) || read_counts(i, raw->params, &n, err))
         goto done;
     if (!(f = kd_frame_new()))
         kd_fail_memory(err, i->file);
