@@ -15,7 +15,7 @@ enum {
 
 typedef struct kd_err {
     int code;         // KD_OK or the first error's code: the tool's exit status
-    char msg[1024];   // one line, no newline; empty for KD_EPIPE
+    char msg[4096];   // one line, no newline; empty for KD_EPIPE
 } kd_err;
 
 /// Records an error and returns its code. The first error wins: a later call leaves err as it is and returns the
