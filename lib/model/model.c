@@ -72,9 +72,9 @@ done:
 
 // Files ------------------------------------------------------------------------------------------------------------
 
-/// Names for a message, of which the first few are said: "4 missing: a, b, c and 1 more".
-typedef struct names { int n; char text[280]; } names;
-enum { SHOWN = 3 };
+/// Names for a message, of which the first are said: "14 missing: a, b, c, ... and 2 more".
+enum { SHOWN = 12, WIDEST = 150 };
+typedef struct names { int n; char text[SHOWN * (WIDEST + 2) + 1]; } names;
 
 static void append(char *buf, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void append(char *buf, size_t room, const char *fmt, ...)
@@ -89,7 +89,7 @@ static void append(char *buf, size_t room, const char *fmt, ...)
 static void add(names *list, const char *name)
 {
     if (list->n++ < SHOWN)
-        append(list->text, sizeof list->text, "%s%.90s", list->n > 1 ? ", " : "", name);
+        append(list->text, sizeof list->text, "%s%.*s", list->n > 1 ? ", " : "", WIDEST, name);
 }
 
 static void say(char *buf, size_t room, const names *list, const char *what)
@@ -125,7 +125,7 @@ static int check_tensors(const kd_params *ps, const kd_config *c, const kd_frame
     for (int i = 0; i < f->n; i++)
         if (!kd_params_find(ps, f->t[i].name))
             add(&unknown, f->t[i].name);
-    char text[880] = "";
+    char text[3 * sizeof missing.text] = "";
     say(text, sizeof text, &missing, "missing");
     say(text, sizeof text, &unknown, "unknown");
     say(text, sizeof text, &misshapen, "of another shape or type");
