@@ -22,13 +22,7 @@ static const size_t FILE_MAX = (size_t)1 << 30;
 /// What is read, and where it is: "ref.pkl: fid.mu".
 typedef struct place { kd_edm2 *e; const char *file; size_t budget; char name[128]; } place;
 
-// The protocol, and in 4 and 5 a frame of less than 2^40 bytes. A safetensors file's bytes 4 to 7 are zeros, and byte 8 is its '{'.
-bool kd_edm2_knows(const void *bytes, size_t n)
-{
-    const uint8_t *b = bytes;
-    if (n < 11 || b[0] != 0x80 || b[1] < 2 || b[1] > 5) return false;
-    return (b[4] | b[5] | b[6] | b[7]) || (b[2] == 0x95 && !(b[8] | b[9] | b[10]));
-}
+bool kd_edm2_knows(const void *bytes, size_t n) { return kd_pickle_knows(bytes, n); }
 
 static int fail(const place *w, const char *want, const kd_py *got, kd_err *err)
 {
@@ -200,7 +194,7 @@ static int read_file(kd_edm2 *e, kd_in *in, kd_err *err)
     kd_pickle *p = NULL;
     KD_TRY(kd_in_read_rest(in, FILE_MAX, &bytes, &n, err));
     place w = { .e = e, .file = kd_in_name(in), .budget = n };
-    int code = kd_pickle_read(&p, w.file, bytes, n, 0, names, &used, err);
+    int code = kd_pickle_read(&p, w.file, bytes, n, 0, 0, names, &used, err);
     if (!code && used != n) code = kd_fail(err, KD_EFORMAT, "%s: %zu bytes after the end of the pickle", w.file, n - used);
     if (!code) code = read_top(&w, kd_pickle_value(p), err);
     kd_pickle_free(p);

@@ -24,6 +24,7 @@ struct kd_pickle {
     const uint8_t *bytes; size_t n, pos, at;             // `at`: in the file
     size_t op;                                           // place of the opcode being read
     size_t raw;                                          // bytes so far that are in values of type BYTES
+    size_t packed, spent;                                // on disk, 0: not packed; memory so far
     kd_py **stack; size_t n_stack, room_stack;
     size_t *mark; size_t n_mark, room_mark;              // heights of the stack
     kd_py **memo; size_t n_memo, memos;                  // n_memo: room, memos: those set
@@ -64,12 +65,33 @@ static int fail(const kd_pickle *p, kd_err *err, const char *fmt, ...)
 
 static int no_memory(const kd_pickle *p, kd_err *err) { return kd_fail_memory(err, p->file); }
 
+size_t kd_pickle_backs(size_t on_disk, bool packed)
+{
+    return KD_PICKLE_BASE + (packed ? KD_PICKLE_FACTOR_PACKED : KD_PICKLE_FACTOR) * on_disk;
+}
+
+size_t kd_pickle_cost(size_t bytes) { return bytes <= 24 ? 32 : (bytes + 8 + 15) / 16 * 16; }
+
+// All memory is paid for here. A byte of a pickle buys 56 bytes at most (a TUPLE1: a value and an array of one), so one that is
+// not packed never runs out of them while it is read.
+int kd_pickle_spend(kd_pickle *p, size_t bytes, kd_err *err)
+{
+    const size_t backs = p->packed ? p->packed : p->pos - p->raw, most = kd_pickle_backs(backs, p->packed);
+    if (p->spent <= most && bytes <= most - p->spent) {
+        p->spent += bytes;
+        return 0;
+    }
+    return kd_fail(err, KD_EFORMAT, "%s: pickle: its values would take more memory than its %zu bytes on disk back (%zu)", p->file, backs,
+                   most);
+}
+
 // Makes room for one more; the array doubles, so its size follows the bytes that filled it.
-static int grow(const kd_pickle *p, void **array, size_t n, size_t *room, size_t size, kd_err *err)
+static int grow(kd_pickle *p, void **array, size_t n, size_t *room, size_t size, kd_err *err)
 {
     if (n < *room)
         return 0;
     const size_t more = *room ? 2 * *room : 64;
+    KD_TRY(kd_pickle_spend(p, (more - *room) * size, err));
     void *larger = kd_realloc(*array, more * size);
     if (!larger)
         return no_memory(p, err);
@@ -80,6 +102,7 @@ static int grow(const kd_pickle *p, void **array, size_t n, size_t *room, size_t
 
 static int new_value(kd_pickle *p, kd_py_type type, kd_py **v, kd_err *err)
 {
+    KD_TRY(kd_pickle_spend(p, sizeof **v, err));
     if (!p->blocks || p->blocks->used == VALUES_A_BLOCK) {
         block *b = kd_alloc(sizeof *b);
         if (!b)
@@ -98,6 +121,8 @@ static int add_items(kd_pickle *p, kd_py *to, kd_py *const *items, size_t n, kd_
         size_t room = to->room ? to->room : 1;           // below KD_PICKLE_MAX: fits 32 bits
         while (room - to->n < n)
             room *= 2;
+        const size_t had = to->room ? kd_pickle_cost(to->room * sizeof *to->item) : 0;
+        KD_TRY(kd_pickle_spend(p, kd_pickle_cost(room * sizeof *to->item) - had, err));
         kd_py **larger = kd_realloc(to->room ? to->item : NULL, room * sizeof *larger);
         if (!larger)
             return no_memory(p, err);
@@ -182,6 +207,7 @@ static int memo_put(kd_pickle *p, uint64_t i, kd_err *err)
         size_t n = p->n_memo ? p->n_memo : 64;
         while (n <= i)
             n *= 2;
+        KD_TRY(kd_pickle_spend(p, (n - p->n_memo) * sizeof *p->memo, err));
         kd_py **larger = kd_realloc(p->memo, n * sizeof *larger);
         if (!larger)
             return no_memory(p, err);
@@ -512,8 +538,8 @@ static int run(kd_pickle *p, kd_err *err)
     return 0;
 }
 
-int kd_pickle_read(kd_pickle **out, const char *file, const void *bytes, size_t n, size_t at, const kd_py_name *names, size_t *used,
-                   kd_err *err)
+int kd_pickle_read(kd_pickle **out, const char *file, const void *bytes, size_t n, size_t at, size_t packed, const kd_py_name *names,
+                   size_t *used, kd_err *err)
 {
     kd_pickle *p = kd_alloc(sizeof *p);
     *out = NULL;
@@ -523,6 +549,8 @@ int kd_pickle_read(kd_pickle **out, const char *file, const void *bytes, size_t 
     p->bytes = bytes;
     p->n = n;
     p->at = at;
+    p->packed = packed;
+    p->spent = packed ? n : 0;
     p->names = names;
     const int code = run(p, err);
     *used = p->pos;
@@ -531,6 +559,16 @@ int kd_pickle_read(kd_pickle **out, const char *file, const void *bytes, size_t 
     else
         *out = p;
     return code;
+}
+
+// The protocol, and in 4 and 5 a frame of less than 2^40 bytes. A safetensors file begins with a length of at most 10^8, whose bytes 4 to 7
+// are zero, and its byte 8 is '{'.
+bool kd_pickle_knows(const void *bytes, size_t n)
+{
+    const uint8_t *b = bytes;
+    if (n < 11 || b[0] != PROTO || b[1] < 2 || b[1] > HIGHEST_PROTOCOL)
+        return false;
+    return (b[4] | b[5] | b[6] | b[7]) || (b[2] == FRAME && !(b[8] | b[9] | b[10]));
 }
 
 // Looking at values ----------------------------------------------------------------------------------------------

@@ -41,16 +41,31 @@ typedef struct kd_pickle kd_pickle;
 
 enum { KD_PICKLE_MAX = 16 << 20 };       // bytes, without those of values of type BYTES
 
-/// Reads one pickle, which ends at its STOP, from n bytes (which must stay: strings point into them). Memory: within a
-/// small multiple of the bytes read, whatever they say.
+/// Bytes of memory that a pickle of so many bytes on disk backs, for its values and for what is made of them: a base, and a factor times as
+/// many. A packed one backs more, for real ones shrink to a quarter; its unpacked bytes are among those it pays for.
+size_t kd_pickle_backs(size_t on_disk, bool packed);
+enum { KD_PICKLE_BASE = 1 << 20, KD_PICKLE_FACTOR = 64, KD_PICKLE_FACTOR_PACKED = 256 };
+
+/// Are these the first bytes of a pickle of protocols 2 to 5? Not if they may be a safetensors file's. n: as many as there are, up to 64
+bool kd_pickle_knows(const void *bytes, size_t n);
+
+/// Reads one pickle, which ends at its STOP, from n bytes (which must stay: strings point into them). Memory: at most what
+/// kd_pickle_backs allows for the bytes read, bytes of values of type BYTES not counted; packed ones are in the caller's hands by then.
 /// file    for messages: "x.pth: pickle: global posix.system at byte 123 is not allowed"
 /// at      where the pickle starts in the file, for the same
 /// names   those allowed, `module` NULL at the end
+/// packed  bytes that the n bytes take on disk if they were deflated there; else 0
 /// used    set to the bytes it took
 /// errors  KD_EFORMAT with the opcode's place in the file; above KD_PICKLE_MAX bytes; KD_EFAIL without memory
-int kd_pickle_read(kd_pickle **p, const char *file, const void *bytes, size_t n, size_t at, const kd_py_name *names,
+int kd_pickle_read(kd_pickle **p, const char *file, const void *bytes, size_t n, size_t at, size_t packed, const kd_py_name *names,
                    size_t *used, kd_err *err);
 void kd_pickle_free(kd_pickle *p);
+
+/// Takes bytes of memory from what the pickle backs, before they are allocated for something that is made of its values.
+/// errors  KD_EFORMAT if that is more than is left
+int kd_pickle_spend(kd_pickle *p, size_t bytes, kd_err *err);
+/// What malloc takes for so many bytes (glibc's bookkeeping and rounding).
+size_t kd_pickle_cost(size_t bytes);
 
 /// The value it makes. Everything belongs to the pickle.
 const kd_py *kd_pickle_value(const kd_pickle *p);

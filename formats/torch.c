@@ -9,14 +9,13 @@
 static const char magic[10] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 enum { LEGACY_PROTOCOL = 1001 };
 
-// A safetensors file begins with a length of at most 10^8: its bytes 4..7 are zero, and no pickle's are.
+// Pickles of protocol 0 too, if they begin with a name: to say what is wrong with them.
 bool kd_torch_knows(const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
     if (n >= 4 && !memcmp(p, "PK\3\4", 4))
         return true;
-    const bool pickle = n > 1 && ((p[0] == 0x80 && p[1] >= 2 && p[1] <= 5) || (p[0] == 'c' && memchr(p, '\n', n)));
-    return pickle && n >= 8 && (p[4] | p[5] | p[6] | p[7]);
+    return kd_pickle_knows(bytes, n) || (n >= 8 && p[0] == 'c' && memchr(p, '\n', n) && (p[4] | p[5] | p[6] | p[7]));
 }
 
 // Zip ------------------------------------------------------------------------------------------------------------
@@ -36,16 +35,18 @@ static int read_order(const kd_torch *t, const kd_zip *z, bool *swap, kd_err *er
     return known ? 0 : kd_fail(err, KD_EFORMAT, "%s: byteorder is neither little nor big", t->store->file);
 }
 
-static int read_object(kd_torch *t, const kd_zip *z, const uint8_t *bytes, size_t n, size_t at, kd_err *err)
+// Places are those in the file, or in the member if it is packed.
+static int read_object(kd_torch *t, const kd_zip *z, const kd_zip_member *m, const uint8_t *bytes, kd_err *err)
 {
     kd_pickle *p;
+    const size_t n = m->size, at = m->deflated ? 0 : m->at, packed = m->deflated ? m->n_packed : 0;
     size_t used;
     bool swap;
-    KD_TRY(kd_pickle_read(&p, t->store->file, bytes, n, at, kd_torch_names, &used, err));
+    KD_TRY(kd_pickle_read(&p, t->store->file, bytes, n, at, packed, kd_torch_names, &used, err));
     if (used != n)
         kd_fail(err, KD_EFORMAT, "%s: %zu bytes after the end of the pickle", t->store->file, n - used);
     else if (!read_order(t, z, &swap, err) && !kd_storages_list(t->store, p, err) && !kd_storages_of_zip(t->store, z, swap, err))
-        kd_torch_take(t, kd_pickle_value(p), n, err);
+        kd_torch_take(t, p, err);
     kd_pickle_free(p);
     return err->code;
 }
@@ -60,8 +61,11 @@ static int read_zip(kd_torch *t, kd_err *err)
     const kd_zip_member *m = kd_zip_find(z, "data.pkl");
     if (!m)
         kd_fail(err, KD_EFORMAT, "%s: a zip archive without data.pkl: not PyTorch's", st->file);
+    else if (m->deflated && m->size > kd_pickle_backs(m->n_packed, true))
+        kd_fail(err, KD_EFORMAT, "%s: data.pkl unpacks to %zu bytes, more than its %zu on disk back (%zu)", st->file, m->size, m->n_packed,
+                kd_pickle_backs(m->n_packed, true));
     else if (!kd_zip_read(z, m, &bytes, &block, err)) {
-        read_object(t, z, bytes, m->size, block ? 0 : m->at, err);   // places in the file if they are its own bytes
+        read_object(t, z, m, bytes, err);
         kd_free(block);
     }
     kd_zip_close(z);
@@ -76,7 +80,7 @@ static int read_pickles(const kd_torch_store *st, kd_pickle *p[PICKLES], size_t 
 {
     for (int i = 0; i < PICKLES; i++) {
         size_t used;
-        KD_TRY(kd_pickle_read(&p[i], st->file, st->bytes + *at, st->n - *at, *at, kd_torch_names, &used, err));
+        KD_TRY(kd_pickle_read(&p[i], st->file, st->bytes + *at, st->n - *at, *at, 0, kd_torch_names, &used, err));
         *at += used;
         const kd_py *v = kd_pickle_value(p[i]);
         if (i == MAGIC && (v->type != KD_PY_LONG || v->n != sizeof magic || memcmp(v->s, magic, sizeof magic)))
@@ -96,7 +100,7 @@ static int read_legacy(kd_torch *t, kd_err *err)
     t->legacy = true;
     if (!read_pickles(t->store, p, &at, err) && !kd_storages_list(t->store, p[OBJECT], err) &&
         !kd_storages_of_legacy(t->store, kd_pickle_value(p[KEYS]), at, err))
-        kd_torch_take(t, kd_pickle_value(p[OBJECT]), at, err);
+        kd_torch_take(t, p[OBJECT], err);
     for (int i = 0; i < PICKLES; i++)
         kd_pickle_free(p[i]);
     return err->code;

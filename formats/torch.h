@@ -18,7 +18,8 @@ bool kd_torch_knows(const void *bytes, size_t n);
 /// Reads a file to its end. Tensors have their own shape, C order, this machine's byte order; a view shares its storage's bytes.
 /// The rest has text, numbers, true, false, null; NaN and infinities are the texts "nan", "inf", "-inf". Keys that are numbers
 /// become text.
-/// Memory: the file, and at most as much again for tensors that are not contiguous, if members are stored (as torch.save does).
+/// Memory: the file, at most as much again for tensors that are not contiguous, and what kd_pickle_backs allows for the values; for
+/// members that are deflated (torch.save's are stored) kd_pickle_backs of the file, and as much for tensors that are not contiguous.
 /// errors  KD_EFORMAT that says what is wrong or not allowed: "x.pth: storage 1 is missing in the archive"; those of kd_in_open
 int kd_torch_read(kd_torch **t, kd_in *in, kd_err *err);
 int kd_torch_load(kd_torch **t, const char *path, kd_err *err);

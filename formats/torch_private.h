@@ -23,10 +23,11 @@ typedef struct kd_torch_store {
     uint8_t *bytes; size_t n;          // the file, malloc'ed
     kd_storage *s; size_t n_s;         // by key
     int64_t total;                     // bytes of all storages
+    size_t unpacked;                   // of them, those that were deflated
 } kd_torch_store;
 
 /// torch_storage.c: the storages that the pickle speaks of, without data.
-int kd_storages_list(kd_torch_store *st, const kd_pickle *p, kd_err *err);
+int kd_storages_list(kd_torch_store *st, kd_pickle *p, kd_err *err);
 /// Their data: from members data/KEY, or one after another behind the pickles (`keys`: the list of their keys).
 int kd_storages_of_zip(kd_torch_store *st, const kd_zip *z, bool swap, kd_err *err);
 int kd_storages_of_legacy(kd_torch_store *st, const kd_py *keys, size_t at, kd_err *err);
@@ -34,6 +35,6 @@ int kd_storages_of_legacy(kd_torch_store *st, const kd_py *keys, size_t at, kd_e
 int kd_storage_of(const kd_torch_store *st, const kd_py *outside, const kd_storage **s, int64_t *offset, int64_t *count, kd_err *err);
 void kd_storages_free(kd_torch_store *st);
 
-/// torch_value.c: the tree of values into t->tensors and t->rest. n_pickle: bytes of the pickle, which limits what it may become.
-int kd_torch_take(kd_torch *t, const kd_py *v, size_t n_pickle, kd_err *err);
+/// torch_value.c: the tree of values into t->tensors and t->rest, whose memory the pickle pays for.
+int kd_torch_take(kd_torch *t, kd_pickle *p, kd_err *err);
 #endif

@@ -58,10 +58,11 @@ static int parse(const kd_torch_store *st, const kd_py *outside, kd_storage *s, 
     return 0;
 }
 
-int kd_storages_list(kd_torch_store *st, const kd_pickle *p, kd_err *err)
+int kd_storages_list(kd_torch_store *st, kd_pickle *p, kd_err *err)
 {
     const kd_py *const *list, *view;
     const size_t n = kd_pickle_outside(p, &list);
+    KD_TRY(kd_pickle_spend(p, n * sizeof *st->s, err));
     st->s = kd_alloc(n * sizeof *st->s);
     if (!st->s)
         return kd_fail_memory(err, st->file);
@@ -143,6 +144,10 @@ static int read_member(kd_torch_store *st, const kd_zip *z, kd_storage *s, bool 
     if (m->size != (size_t)bytes_of(s))
         return kd_fail(err, KD_EFORMAT, "%s: storage %.*s has %zu bytes, %" PRId64 " are declared", st->file, shown(s->n_key), s->key,
                        m->size, bytes_of(s));
+    st->unpacked += m->deflated ? m->size : 0;
+    if (st->unpacked > kd_pickle_backs(st->n, false))
+        return kd_fail(err, KD_EFORMAT, "%s: storage %.*s: the packed ones would take more memory than the file's %zu bytes back (%zu)",
+                       st->file, shown(s->n_key), s->key, st->n, kd_pickle_backs(st->n, false));
     KD_TRY(kd_zip_read(z, m, &bytes, &block, err));
     return put_data(st, s, bytes, block, swap, err);
 }

@@ -127,6 +127,33 @@ static void both_formats_hold_the_same(void **state)
     kd_torch_free(legacy);
 }
 
+static void is(const kd_torch *t, const char *name, kd_dtype type, const void *want, size_t n)
+{
+    const kd_tensor *x = kd_frame_get(t->tensors, name);
+    if (!x || x->dtype != type || kd_tensor_bytes(x) != n || memcmp(x->data, want, n))
+        fail_msg("%s differs", name);
+}
+#define IS(t, name, type, c, ...) is(t, name, type, (c[]){ __VA_ARGS__ }, sizeof (c[]){ __VA_ARGS__ })
+
+static void the_negative_bit_turns_the_sign(void **state)
+{
+    (void)state;
+    for (int legacy = 0; legacy < 2; legacy++) {
+        kd_torch *t = load(legacy ? GOLDEN "torch/negative.legacy.pth" : GOLDEN "torch/negative.zip.pth");
+        IS(t, "plain", KD_F32, float, 0, 1, -2);
+        IS(t, "f32", KD_F32, float, -0.0f, -1, 2);
+        IS(t, "f64", KD_F64, double, -1, -2, -3);
+        IS(t, "f16", KD_F16, uint16_t, 0xbc00, 0x4000);
+        IS(t, "bf16", KD_BF16, uint16_t, 0xbf80, 0x4000);
+        IS(t, "i64", KD_I64, int64_t, -1, INT64_C(1) << 62, 0);
+        IS(t, "u8", KD_U8, uint8_t, 255, 0, 1);
+        IS(t, "strided", KD_F32, float, -0.0f, -3, -1, -4, -2, -5);
+        IS(t, "imag", KD_F32, float, -0.5f, 1.5f, -0.0f, -2.5f);
+        IS(t, "parameter", KD_F32, float, -1);
+        kd_torch_free(t);
+    }
+}
+
 static void a_view_of_five_of_seven(void **state)
 {
     (void)state;
@@ -138,6 +165,36 @@ static void a_view_of_five_of_seven(void **state)
     assert_int_equal(b->dtype, KD_F16);
     assert_int_equal(((uint16_t *)b->data)[2], 0x3c00);
     kd_torch_free(t);
+}
+
+// The same object in each container and pickle protocol.
+static void every_protocol_holds_the_same(void **state)
+{
+    (void)state;
+    kd_torch *first = load(GOLDEN "torch/zip2.pth");
+    assert_int_equal(first->tensors->n, 4);
+    assert_int_equal(((const int64_t *)kd_frame_get(first->tensors, "count")->data)[0], 7);
+    assert_true(((const float *)kd_frame_get(first->tensors, "p")->data)[0] == 3);
+    for (int k = 0; k < 8; k++) {
+        char path[60];
+        snprintf(path, sizeof path, GOLDEN "torch/%s%d.pth", k % 2 ? "legacy" : "zip", 2 + k / 2);
+        kd_torch *t = load(path);
+        assert_int_equal(t->legacy, k % 2);
+        same_tensors(t->tensors, first->tensors);
+        assert_true(json_equal(t->rest, first->rest));
+        kd_torch_free(t);
+    }
+    kd_torch_free(first);
+}
+
+// A length of 10,000,000 and more can begin as a pickle of protocol 4 does; a short frame has zeros where a length has.
+static void what_is_no_pickle(void **state)
+{
+    (void)state;
+    assert_false(kd_torch_knows("\x80\x04\x95\x00\x00\x00\x00\x00{\"a\":", 13));
+    assert_false(kd_torch_knows("\x80\x02\x00\x00\x00\x00\x00\x00{\"a\":", 13));
+    assert_true(kd_torch_knows("\x80\x04\x95\x0d\x00\x00\x00\x00\x00\x00\x00\x8a\x0a", 13));
+    assert_true(kd_torch_knows("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50", 13));
 }
 
 // Damaged and hostile --------------------------------------------------------------------------------------------
@@ -158,6 +215,9 @@ static void what_each_bad_file_is(void **state)
         { "size_huge", "tensor w: [9223372036854775807] from element 0 on is more than its storage of 7 has" },
         { "missing_storage", "storage 1 is missing in the archive" },
         { "truncated_pickle", "pickle: ends after" },
+        { "../torch/conjugate", "global torch.ComplexFloatStorage at byte" },
+        { "../torch/parameter_state", "global torch._utils._rebuild_parameter_with_state at byte" },
+        { "../torch/uint16", "global torch._utils._rebuild_tensor_v3 at byte" },
         { "empty", "empty" },
         { "garbage", "neither a zip archive nor a pickle: not PyTorch's" } };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -252,7 +312,23 @@ static void values_without_end(void **state)
         for (int k = 0; k < 14; k++)
             bomb[n++] = (char[]){ '0', ']', '(', 'h', 0, 'h', 0, 'h', 0, 'h', 0, 'e', 'q', 0 }[k];
     bomb[n++] = '.';
-    refuses(file, legacy(file, bomb, n, 0), "the file's values repeat each other without end");
+    refuses(file, legacy(file, bomb, n, 0), "its values would take more memory than its 174 bytes on disk back (1059712)");
+}
+
+#define TENSOR_WITH(hooks_and_more) "\x80\x02}U\x01" "actorch._utils\n_rebuild_tensor_v2\n(" STORAGE("\x02") "K\x00K\x02\x85K\x01\x85\x89" \
+    hooks_and_more "tRs."
+static void state_that_is_not_known(void **state)
+{
+    (void)state;
+    static const char only[] = "expected no metadata but \"neg\" of a number, got ";
+    char want[100];
+    snprintf(want, sizeof want, "%s\"conj\"", only);
+    refuses_object(OBJECT(TENSOR_WITH("}}U\x04" "conj\x88s")), 2, want);
+    refuses_object(OBJECT(TENSOR_WITH("}}U\x03" "negK\x01s")), 2, only);
+    refuses_object(OBJECT(TENSOR_WITH("}]")), 2, "expected metadata, got a list");
+    refuses_object(OBJECT(TENSOR_WITH("}K\x01Ns")), 2, "expected no hooks, got a dict");
+    refuses_object(OBJECT(TENSOR_WITH("U\x01h")), 2, "expected no hooks, got \"h\"");
+    refuses_object(OBJECT("\x80\x02" "ctorch._utils\n_rebuild_parameter\n(N\x88}K\x01NstR."), 0, "_rebuild_parameter with 3 arguments");
 }
 
 static void tensors_that_do_not_fit(void **state)
@@ -365,7 +441,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tensor_and_value_of_a_training_checkpoint), cmocka_unit_test(gradient_noise_statistics),
-        cmocka_unit_test(both_formats_hold_the_same), cmocka_unit_test(a_view_of_five_of_seven), cmocka_unit_test(what_each_bad_file_is),
+        cmocka_unit_test(both_formats_hold_the_same), cmocka_unit_test(every_protocol_holds_the_same),
+        cmocka_unit_test(what_is_no_pickle), cmocka_unit_test(the_negative_bit_turns_the_sign),
+        cmocka_unit_test(state_that_is_not_known), cmocka_unit_test(a_view_of_five_of_seven), cmocka_unit_test(what_each_bad_file_is),
         cmocka_unit_test(what_a_pickle_may_not_say), cmocka_unit_test(values_without_end), cmocka_unit_test(tensors_that_do_not_fit),
         cmocka_unit_test(strides_become_C_order), cmocka_unit_test(any_byte_of_a_zip), cmocka_unit_test(any_byte_of_a_legacy_file) };
     return cmocka_run_group_tests(tests, NULL, NULL);
