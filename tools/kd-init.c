@@ -112,10 +112,16 @@ static int frame_of(kd_frame **f, kd_model *m, const struct args *a, kd_err *err
     return kd_frame_add_history(*f, a->common.no_history ? NULL : a->common.history, err);
 }
 
-/// A training checkpoint of k-diffusion becomes one of ours, unless the options ask for a model.
+/// A training checkpoint of k-diffusion becomes one of ours, unless the options ask for a model. Without a config it can only be a model.
 static bool wants_checkpoint(const struct args *a, const kd_import *i)
 {
-    return a->to ? is(a->to, "checkpoint") : kd_import_trains(i) && !a->weights && !a->dtype && !a->wrap;
+    if (a->to || !kd_import_trains(i) || a->weights || a->dtype || a->wrap)
+        return is(a->to, "checkpoint");
+    if (a->override || kd_import_has_config(i))
+        return true;
+    kd_say("%s: a training checkpoint without a config, which says how it was trained: its average as a model (with --config a checkpoint)",
+           a->from);
+    return false;
 }
 
 static int import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config, const struct args *a, kd_err *err)

@@ -63,6 +63,11 @@ bool kd_import_trains(const kd_import *i)
            json_object_get(i->torch->rest, "opt");
 }
 
+bool kd_import_has_config(const kd_import *i)
+{
+    return i->torch ? json_is_object(json_object_get(i->torch->rest, "config")) : kd_frame_meta(i->frame, "config") != NULL;
+}
+
 static const kd_frame *tensors_of(const kd_import *i) { return i->torch ? i->torch->tensors : i->frame; }
 
 bool kd_import_encodes(const kd_import *i) { return !kd_frame_kind(tensors_of(i)) && kd_feature_knows(tensors_of(i)); }

@@ -16,6 +16,9 @@ void kd_import_close(kd_import *i);
 /// Is it a training checkpoint of k-diffusion: can kd_import_checkpoint take it?
 bool kd_import_trains(const kd_import *i);
 
+/// Does it say its config? Without one kd_import_model guesses the network; how it was trained cannot be guessed.
+bool kd_import_has_config(const kd_import *i);
+
 /// Its model. config: another one than the file's (takes it, also on failure), or NULL. A file without a config has it guessed from
 /// its tensors (guess.h); (*m)->warning says what was guessed. A checkpoint/1 with a config is refused: it has its own.
 /// errors  KD_EUSAGE if parameters are missing, left over or of another shape (they are listed), or nothing can be guessed
@@ -31,7 +34,7 @@ typedef struct kd_import_run { uint64_t seed; int64_t batch; } kd_import_run;   
 
 /// A training checkpoint as checkpoint/1 (formats/checkpoint.md): weights, average, moments (matched by the order of the parameter
 /// groups), counts. It has no kd_data: training goes on with whatever data it is given. The frame stands alone.
-/// config  as above
+/// config  as above, but a file without one is refused
 /// said    set to a sentence about what was taken for granted, to be freed
 int kd_import_checkpoint(kd_frame **f, const kd_import *i, kd_config *config, const kd_import_run *run, char **said, kd_err *err);
 #endif

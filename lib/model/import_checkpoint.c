@@ -119,8 +119,8 @@ static int opt_step(const kd_import *i, const kd_params *ps, int64_t *step, kd_e
             continue;
         KD_TRY(step_at(i, index, &x, err));
         if (x >= 0 && *step >= 0 && *step != (int64_t)x)
-            return kd_fail(err, KD_EUSAGE, "%s: opt.state.%d.step: expected %" PRId64 " as for the parameters before, got %g", i->file, index,
-                           *step, x);
+            return kd_fail(err, KD_EUSAGE, "%s: opt.state.%d.step: expected %" PRId64 " as for the parameters before, got %g", i->file,
+                           index, *step, x);
         *step = x >= 0 ? (int64_t)x : *step;
         index++;
     }
@@ -221,7 +221,7 @@ int kd_import_checkpoint(kd_frame **out, const kd_import *i, kd_config *config, 
     if (kd_import_config(&c, i, config, &warning, err))
         goto done;
     if (!c) {
-        kd_fail(err, KD_EUSAGE, "%s: no config in it: --config gives one", i->file);
+        kd_fail(err, KD_EUSAGE, "%s: no config in it, and how it was trained cannot be guessed: --config gives one", i->file);
         goto done;
     }
     if (model_at(&raw, i, "model.", c, err) || model_at(&ema, i, "model_ema.", c, err) || read_counts(i, raw->params, &n, err))

@@ -176,7 +176,8 @@ static void take_step(fixture *x)
 {
     double lr[4], norm;
     kd_err err = {0};
-    const int64_t lr_step = strtoll(kd_frame_meta(x->run, "kd_lr_step"), NULL, 10), accum = strtoll(kd_frame_meta(x->run, "kd_accum"), NULL, 10);
+    const int64_t lr_step = strtoll(kd_frame_meta(x->run, "kd_lr_step"), NULL, 10);
+    const int64_t accum = strtoll(kd_frame_meta(x->run, "kd_accum"), NULL, 10);
     const double decay = kd_ema_decay_at(x->c, strtoll(kd_frame_meta(x->run, "kd_ema_step"), NULL, 10));
     kd_group_rates(lr, kd_lr_at(x->c, strtod(kd_frame_meta(x->run, "kd_lr"), NULL), lr_step + accum - 1));
     for (size_t g = 0; g < json_array_size(x->lr); g++)

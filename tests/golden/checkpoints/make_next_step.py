@@ -171,5 +171,7 @@ for name, case in CASES.items():
     shorten(run)
     path = f"{sys.argv[1]}/kdiff_{name}"
     torch.save(run.state(), path + ".pth") if name == "unet_adamw" else pack(path + ".pth", run.state())
+    if name == "unet_adamw":                             # as k-diffusion's older versions wrote it
+        pack(f"{sys.argv[1]}/kdiff_no_config.pth", {k: v for k, v in run.state().items() if k != "config"})
     tensors, told = next_step(run)
     save_file(tensors, path + ".next.safetensors", metadata=told)
