@@ -188,7 +188,8 @@ static int open_pictures(kd_drawing *d, kd_err *err)
         KD_TRY(refuse(d->count < 0, "--noise: -n says how many images", err));
         KD_TRY(need("--noise", d->bank_n, d->count, err));
     }
-    if (o->from) KD_TRY(kd_pictures_open(&d->from, o->from, h, w, channels, KD_PICTURES_REPEAT, err));
+    // Without a count the pictures are the count: a single one is not repeated.
+    if (o->from) KD_TRY(kd_pictures_open(&d->from, o->from, h, w, channels, d->count < 0 ? 0 : KD_PICTURES_REPEAT, err));
     if (o->mask) KD_TRY(kd_pictures_open(&d->mask_from, o->mask, h, w, channels, KD_PICTURES_GREY | KD_PICTURES_REPEAT, err));
     d->own_labels = d->from && c->classes && !o->classes && kd_pictures_info(d->from)->has_label;
     return kd_classes_parse(&d->classes, o->classes, c->classes, err);
