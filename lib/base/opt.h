@@ -45,7 +45,8 @@ typedef struct kd_common {
 enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which common options the tool has beside -q, --no-history
 
 /// Starts a tool: parses argv by the table and the common options, ignores SIGPIPE and SIGXFSZ (writes then fail
-/// with KD_EPIPE or a sentence), sets the thread count. `--opt value` and `--opt=value`; letters may be joined; `--` ends options; `-` is a word.
+/// with KD_EPIPE or a sentence), sets the thread count. `--opt value` and `--opt=value`; letters may be joined; `--` ends
+/// options; `-` is a word.
 /// `--help`, `--version` and the hidden `--complete` print to stdout and exit 0, or 1 with a sentence if stdout cannot be
 /// written: the only exit in the library, on the tool's behalf before any work.
 /// `--complete` prints a line for each option: "--name", a tab, and what it takes ("FILE", "N", "a|b|c" or nothing).

@@ -145,8 +145,8 @@ static const char *step_text(const kd_sampler_run *r, char buf[64])
 static int fail_not_sane(const kd_sampler_run *r, double s, kd_err *err)
 {
     char step[64];
-    return kd_fail(err, KD_EFAIL, "the images grew without bound on the way to sigma %g%s: levels too far apart, or an option of the sampler "
-                   "or the guidance too large", s, step_text(r, step));
+    return kd_fail(err, KD_EFAIL, "the images grew without bound on the way to sigma %g%s: levels too far apart, or an option of "
+                   "the sampler or the guidance too large", s, step_text(r, step));
 }
 
 static int show(kd_sampler_run *r, int64_t m, const float *D, kd_err *err)

@@ -254,8 +254,8 @@ static void test_schedule_errors(void **state)
     (void)state;
     static const struct { int64_t n; double smin, smax, rho; } bad[] = {
         { 0, 0.01, 80, 7 }, { 10, 0, 80, 7 }, { 10, -1, 80, 7 }, { 10, NAN, 80, 7 }, { 10, 2, 1, 7 }, { 10, 0.01, INFINITY, 7 },
-        { 10, 0.01, 80, 0 }, { 10, 0.01, 80, NAN }, { 10, 1e-60, 80, 7 }, { 2, 80, 80, 7 }, { 10, 79.999999, 80, 7 }, { 10, 0.01, 80, 1e-9 },
-        { 10, 0.01, 80, 1e15 }, { 10, 0.01, 3e38, 7 }, { 10, 1e-38, 80, 7 }, { 10, 0.01, 80, INFINITY } };
+        { 10, 0.01, 80, 0 }, { 10, 0.01, 80, NAN }, { 10, 1e-60, 80, 7 }, { 2, 80, 80, 7 }, { 10, 79.999999, 80, 7 },
+        { 10, 0.01, 80, 1e-9 }, { 10, 0.01, 80, 1e15 }, { 10, 0.01, 3e38, 7 }, { 10, 1e-38, 80, 7 }, { 10, 0.01, 80, INFINITY } };
     float out[11];
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         kd_err err = { 0 }, poly = { 0 };
@@ -271,8 +271,8 @@ static void test_schedule_errors(void **state)
         err = (kd_err){ 0 };
         assert_int_equal(kd_sigmas_vp(out, 10, vp[k].beta_d, vp[k].beta_min, vp[k].eps_s, &err), KD_EUSAGE);
     }
-    static const float levels[][3] = { { 3, 2, 2 }, { 2, 3, 0 }, { 3, 0, 0 }, { NAN, 2, 1 }, { 3, NAN, 0 }, { 3, 2, -1 }, { INFINITY, 1, 0 },
-                                       { 3e38F, 1, 0 }, { 1, 1e-38F, 0 } };
+    static const float levels[][3] = { { 3, 2, 2 }, { 2, 3, 0 }, { 3, 0, 0 }, { NAN, 2, 1 }, { 3, NAN, 0 }, { 3, 2, -1 },
+                                       { INFINITY, 1, 0 }, { 3e38F, 1, 0 }, { 1, 1e-38F, 0 } };
     for (size_t k = 0; k < sizeof levels / sizeof *levels; k++) {
         err = (kd_err){ 0 };
         assert_int_equal(kd_sigmas_check(levels[k], 3, "levels", &err), KD_EUSAGE);
