@@ -53,5 +53,6 @@ done
 
 # Whatever solves the ODE goes up its levels as well.
 for sampler in dpmpp_2m euler heun dpm_2 ddim lms; do
-    kd-sample -q --no-history --from picture.st --invert --sampler $sampler --steps 30 toy.st | kd-info --stats - | grep -c 'not finite' || true
+    kd-sample -q --no-history --from picture.st --invert --sampler $sampler --steps 30 toy.st -o up.st
+    kd-info --stats up.st | grep -c 'not finite' || true
 done
