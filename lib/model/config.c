@@ -164,41 +164,86 @@ static bool same(const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-static char *describe(const char *section, const char *key, const json_t *a, const json_t *b)
+// format: of the section, the key and the two values
+static char *describe(const char *format, const char *section, const char *key, const json_t *a, const json_t *b)
 {
     char *here = a ? kd_json_python(a, 0) : kd_strdup("nothing"), *there = b ? kd_json_python(b, 0) : kd_strdup("nothing");
     kd_str s = {0};
     kd_err err = {0};
-    kd_str_printf(&s, &err, "%s.%s: %s here, %s there", section, key, here ? here : "?", there ? there : "?");
+    kd_str_printf(&s, &err, format, section, key, here ? here : "?", there ? there : "?");
     free(here);
     free(there);
     return s.p;
 }
 
+/// Keys of model that the network and the meaning of its weights do not depend on: what training does, and the range of levels.
+static const char *const training_keys[] = {
+    "dropout_rate", "mapping_dropout_rate", "dropout", "augment_prob", "loss_config", "loss_weighting", "loss_scales",
+    "sigma_sample_density", "sigma_min", "sigma_max", "rescale_learned_sigmas" };
+/// Keys that mean nothing here.
+static const char *const idle_keys[] = { "use_checkpoint", "use_fp16", "timestep_respacing", "use_kl", "predict_xstart" };
+
+static bool is_among(const char *key, const char *const *keys, size_t n)
+{
+    size_t i = 0;
+    while (i < n && strcmp(keys[i], key))
+        i++;
+    return i < n;
+}
+#define AMONG(key, keys) is_among(key, keys, sizeof keys / sizeof *keys)
+
+static bool is_network(const char *key) { return !AMONG(key, training_keys) && !AMONG(key, idle_keys); }
+
 static char *first_difference(const json_t *a, const json_t *b)
 {
+    static const char format[] = "%s.%s: %s here, %s there";
     const char *key;
     json_t *value;
     const json_t *ma = json_object_get(a, "model"), *mb = json_object_get(b, "model");
     json_object_foreach((json_t *)ma, key, value)
-        if (!same(value, json_object_get(mb, key)))
-            return describe("model", key, value, json_object_get(mb, key));
+        if (is_network(key) && !same(value, json_object_get(mb, key)))
+            return describe(format, "model", key, value, json_object_get(mb, key));
     json_object_foreach((json_t *)mb, key, value)
-        if (!json_object_get(ma, key))
-            return describe("model", key, NULL, value);
+        if (is_network(key) && !json_object_get(ma, key))
+            return describe(format, "model", key, NULL, value);
     const json_t *ca = json_object_get(json_object_get(a, "dataset"), "num_classes");
     const json_t *cb = json_object_get(json_object_get(b, "dataset"), "num_classes");
-    return same(ca, cb) ? NULL : describe("dataset", "num_classes", ca, cb);
+    return same(ca, cb) ? NULL : describe(format, "dataset", "num_classes", ca, cb);
+}
+
+static char *training_change(const json_t *a, const json_t *b, int i)
+{
+    const size_t n = sizeof training_keys / sizeof *training_keys;
+    for (size_t k = 0; k <= n; k++) {
+        const char *section = k < n ? "model" : "dataset", *key = k < n ? training_keys[k] : "cond_dropout_rate";
+        const json_t *va = json_object_get(json_object_get(a, section), key), *vb = json_object_get(json_object_get(b, section), key);
+        if (!same(va, vb) && i-- == 0)
+            return describe("%s.%s %s, was %s", section, key, va, vb);
+    }
+    return NULL;
+}
+
+static bool parse_both(const kd_config *a, const kd_config *b, json_t **ja, json_t **jb)
+{
+    kd_err err = {0};
+    *ja = *jb = NULL;
+    return !kd_json_parse(ja, a->path, KD_EFAIL, a->json, strlen(a->json), &err) &&
+           !kd_json_parse(jb, b->path, KD_EFAIL, b->json, strlen(b->json), &err);
 }
 
 char *kd_config_model_difference(const kd_config *a, const kd_config *b)
 {
-    json_t *ja = NULL, *jb = NULL;
-    char *text = NULL;
-    kd_err err = {0};
-    if (!kd_json_parse(&ja, a->path, KD_EFAIL, a->json, strlen(a->json), &err) &&
-        !kd_json_parse(&jb, b->path, KD_EFAIL, b->json, strlen(b->json), &err))
-        text = first_difference(ja, jb);
+    json_t *ja, *jb;
+    char *text = parse_both(a, b, &ja, &jb) ? first_difference(ja, jb) : NULL;
+    json_decref(ja);
+    json_decref(jb);
+    return text;
+}
+
+char *kd_config_training_change(const kd_config *a, const kd_config *b, int i)
+{
+    json_t *ja, *jb;
+    char *text = parse_both(a, b, &ja, &jb) ? training_change(ja, jb, i) : NULL;
     json_decref(ja);
     json_decref(jb);
     return text;

@@ -137,7 +137,11 @@ const char *kd_config_condition(const kd_config *c);
 /// errors  as kd_config_parse
 int kd_config_wrap(kd_config **wrapped, const kd_config *c, const char *wrapper, char **said, kd_err *err);
 
-/// Names of the first model key in which two configs differ ("model.depths: [2, 4] here, [2, 2] there"), or NULL. free() it.
+/// Names the first key in which two configs differ in the network or in what its weights mean ("model.depths: [2, 4] here,
+/// [2, 2] there"), or NULL. free() it. What only training or a sampler's range depends on may differ.
 char *kd_config_model_difference(const kd_config *a, const kd_config *b);
+/// The i-th of the other keys of model and dataset that training reads and in which they differ ("model.augment_prob 0.5, was 0.0",
+/// `was` for b), or NULL. free() it. (Of the optimizer and the schedules the struct says it all; of the data their hash.)
+char *kd_config_training_change(const kd_config *a, const kd_config *b, int i);
 
 #endif

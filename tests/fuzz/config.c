@@ -19,7 +19,7 @@ static void parse(const char *json, bool foreign)
     }
     if (kd_config_parse(&again, c->json, "again.json", foreign, &warning, &err)) abort();
     free(warning);
-    if (kd_config_model_difference(c, again)) abort();
+    if (kd_config_model_difference(c, again) || kd_config_training_change(c, again, 0)) abort();
     kd_config_free(again);
     kd_config_free(c);
 }

@@ -662,8 +662,12 @@ static void test_difference(void **state)
         { "model.depths", "[1, 2, 4]", "model.depths: [1, 2, 3] here, [1, 2, 4] there" },
         { "model.sigma_max", "80.0", NULL }, { "model.sigma_data", "0.25", "model.sigma_data: 0.5 here, 0.25 there" },
         { "dataset.num_classes", "3", "dataset.num_classes: 0 here, 3 there" }, { "optimizer.lr", "1", NULL },
-        { "model.sigma_sample_density", NULL,
-          "model.sigma_sample_density: {\"type\": \"cosine-interpolated\"} here, nothing there" } };
+        { "model.mapping_depth", "3", "model.mapping_depth: 2 here, 3 there" },
+        // What only training depends on, or a sampler's range.
+        { "model.sigma_sample_density", NULL, NULL }, { "model.sigma_max", "81", NULL }, { "model.sigma_min", "0.1", NULL },
+        { "model.dropout_rate", "0.5", NULL }, { "model.mapping_dropout_rate", "0.5", NULL }, { "model.augment_prob", "0.5", NULL },
+        { "model.loss_config", "\"simple\"", NULL }, { "model.loss_weighting", "\"snr\"", NULL },
+        { "model.loss_scales", "2", NULL }, { "dataset.cond_dropout_rate", "0.5", NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kd_config *a = parsed(base), *b = parsed_edit(cases[i].path, cases[i].value);
         char *got = kd_config_model_difference(a, b);
@@ -674,6 +678,36 @@ static void test_difference(void **state)
         free(got);
         kd_config_free(a);
         kd_config_free(b);
+    }
+}
+
+// Of each key that training reads beside the optimizer's and the schedules': it says so.
+static void test_training_change(void **state)
+{
+    (void)state;
+    static const struct { const char *path, *value, *want; } cases[] = {
+        { "model.sigma_sample_density", NULL, "model.sigma_sample_density nothing, was {\"type\": \"cosine-interpolated\"}" },
+        { "model.sigma_max", "81", "model.sigma_max 81, was 80" }, { "model.sigma_min", "0.1", "model.sigma_min 0.1, was 0.01" },
+        { "model.dropout_rate", "0.5", "model.dropout_rate [0.5, 0.5, 0.5], was [0.0, 0.0, 0.0]" },
+        { "model.mapping_dropout_rate", "0.5", "model.mapping_dropout_rate 0.5, was 0.0" },
+        { "model.augment_prob", "0.5", "model.augment_prob 0.5, was 0.0" },
+        { "model.loss_config", "\"simple\"", "model.loss_config \"simple\", was \"karras\"" },
+        { "model.loss_weighting", "\"snr\"", "model.loss_weighting \"snr\", was \"karras\"" },
+        { "model.loss_scales", "2", "model.loss_scales 2, was 1" },
+        { "dataset.cond_dropout_rate", "0.5", "dataset.cond_dropout_rate 0.5, was 0.1" },
+        { "model.sigma_max", "80.0", NULL }, { "dataset.location", "\"x\"", NULL }, { "model.depths", "[1, 2, 4]", NULL } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kd_config *now = parsed_edit(cases[i].path, cases[i].value), *was = parsed(base);
+        char *got = kd_config_training_change(now, was, 0);
+        if (cases[i].want) {
+            assert_non_null(got);
+            assert_string_equal(got, cases[i].want);
+            assert_null(kd_config_training_change(now, was, 1));
+        } else
+            assert_null(got);
+        free(got);
+        kd_config_free(now);
+        kd_config_free(was);
     }
 }
 
@@ -727,6 +761,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong),    cmocka_unit_test(test_wrong_text), cmocka_unit_test(test_shipped),
         cmocka_unit_test(test_metadata), cmocka_unit_test(test_values),     cmocka_unit_test(test_densities),
         cmocka_unit_test(test_floats),   cmocka_unit_test(test_foreign),    cmocka_unit_test(test_difference),
+        cmocka_unit_test(test_training_change),
         cmocka_unit_test(test_hint),     cmocka_unit_test(test_unet_values), cmocka_unit_test(test_guided_values),
         cmocka_unit_test(test_no_memory),
     };

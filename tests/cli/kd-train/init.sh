@@ -10,6 +10,11 @@ t --init a_00000005.safetensors --steps 1 --lr 1e-12 --name c -o c.st
 same b.st c.st
 config wide.json '"d_ffs": [64]' '"d_ffs": [48]'
 t -c wide.json --init a.st --steps 1 --name d -o d.st
+# What only training depends on may be another.
+config free.json "${everything[@]}" '"loss_weighting": "soft-min-snr"' '"loss_weighting": "karras"' '"sigma_max": 80' '"sigma_max": 60' \
+    '"type": "cosine-interpolated"' '"type": "loguniform"' '"cond_dropout_rate": 0.1' '"cond_dropout_rate": 0.2'
+t -c free.json --init a.st --steps 1 --lr 1e-12 --name g -o g.st
+same <(kd-info -s b.st | grep weight) <(kd-info -s g.st | grep weight) | cut -d " " -f 1
 # The average becomes the weights.
 t --resume a_00000005.safetensors --reset-ema --steps 6 --lr 1e-12 --name e -o e.st
 kd-train -q --no-history --resume a_00000005.safetensors --steps 6 --lr 1e-12 --name f -o f.st d.st
