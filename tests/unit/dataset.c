@@ -1,6 +1,7 @@
 // Data sets in memory: what is read is what was written, in memory and past the limit; the hash; the endless shuffled pass.
 #include "base/io.h"
 #include "data/dataset.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,6 +121,26 @@ static void floats_are_rounded(void **state)
     kd_dataset_free(&d);
 }
 
+// A pixel that is no number would become black; whichever image it is in is named, also past the first run.
+static void no_number_is_refused(void **state)
+{
+    (void)state;
+    static float f[N * SIZE];
+    static const struct { float value; int64_t at; const char *want; } cases[] = {
+        { NAN, 0, "x.st: image 0: a pixel is not a number" }, { INFINITY, 3 * SIZE - 1, "x.st: image 2: a pixel is infinite" },
+        { -INFINITY, 149 * SIZE, "x.st: image 149: a pixel is infinite" } };
+    for (int i = 0; i < 3; i++) {
+        kd_dataset d;
+        kd_err err = {0};
+        f[cases[i].at] = cases[i].value;
+        write_images(N, KD_F32, f, NULL);
+        f[cases[i].at] = 0;
+        assert_int_equal(kd_dataset_read(&d, path, 1 << 30, &err), KD_EFORMAT);
+        assert_non_null(strstr(err.msg, cases[i].want));
+        assert_null(d.image);
+    }
+}
+
 static void empty_is_refused(void **state)
 {
     (void)state;
@@ -154,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_back), cmocka_unit_test(hash_tells_data_apart), cmocka_unit_test(floats_are_rounded),
-        cmocka_unit_test(empty_is_refused), cmocka_unit_test(endless_pass) };
+        cmocka_unit_test(no_number_is_refused), cmocka_unit_test(empty_is_refused),
+        cmocka_unit_test(endless_pass) };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
