@@ -6,6 +6,7 @@
 #include "train/draws.h"
 #include "train/loop.h"
 #include "train/session.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,10 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_STR(0, "resume", &a->s.resume, "FILE|auto", "go on from a checkpoint, or from the newest of --name"),
         KD_OPT_STR(0, "init", &a->s.init, "MODEL", "start from a model's weights"),
         KD_OPT_FLAG(0, "reset-ema", &a->s.reset_ema, "with --resume: start from the averaged weights, average anew"),
-        KD_OPT_FLAG(0, "force", &a->s.force, "start anew over existing files of --name"),
+        KD_OPT_FLAG(0, "force", &a->s.force, "start anew over files of --name; with --resume FILE: give up its later checkpoints"),
         KD_OPT_FLAG(0, "checkpointing", &a->s.checkpointing, "compute activations twice: less memory, same numbers"),
         KD_OPT_FLAG(0, "gns", &a->s.gns, "log the gradient noise scale (with --accum 2 or more; noise levels are not stratified)"),
+        KD_OPT_FLAG(0, "no-gns", &a->s.no_gns, "with --resume: no more of it"),
         KD_OPT_FLAG(0, "plan", &a->s.plan, "print parameters, GFLOP an image and memory, and stop"),
         KD_OPT_FLAG(0, "profile", &a->profile, "print time, GFLOP/s and bytes of each op at the end"),
         KD_OPT_INT(0, "data-mem", &a->data_mem, 0, 1 << 30, "MiB of pixels in memory, more in a mapped file (default: a quarter of it)"),
@@ -59,7 +61,10 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
 
 static int check(struct args *a, kd_err *err)
 {
-    if (a->s.force && a->s.resume) return kd_fail(err, KD_EUSAGE, "--force starts anew, --resume goes on: give one of them");
+    if (a->s.force && a->s.resume && !strcmp(a->s.resume, "auto"))
+        return kd_fail(err, KD_EUSAGE, "--force starts anew, --resume auto goes on: give one of them");
+    if (a->s.gns && a->s.no_gns) return kd_fail(err, KD_EUSAGE, "--gns and --no-gns: give one of them");
+    if (a->s.no_gns && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--no-gns needs --resume");
     if (a->s.reset_ema && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--reset-ema needs --resume");
     if (!a->e.reference && (a->l.eval_every || a->eval_only || a->metrics || a->e.features || kd_given(&a->common, &a->e.n)))
         return kd_fail(err, KD_EUSAGE, "evaluation needs a reference: --eval-ref REF");
@@ -67,13 +72,14 @@ static int check(struct args *a, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "--eval-ref: give --eval-every N or --eval-only too");
     if (a->eval_only && !a->s.resume) return kd_fail(err, KD_EUSAGE, "--eval-only needs --resume");
     if (a->eval_only && a->s.plan) return kd_fail(err, KD_EUSAGE, "--plan and --eval-only: give one of them");
+    if (a->eval_only && kd_given(&a->common, &a->common.out))
+        return kd_fail(err, KD_EUSAGE, "--eval-only prints to standard output: -o is where a trained model goes");
     a->s.evaluate = a->eval_only;
     if (a->metrics) KD_TRY(kd_score_parse(&a->e.score.metrics, a->metrics, err));
     a->e.device = a->common.device;
     a->s.has_seed = kd_given(&a->common, &a->s.seed);
     a->s.data_mem = kd_given(&a->common, &a->data_mem) ? a->data_mem << 20 : kd_memory_total() / 4;
     a->l.name = a->s.name;
-    a->l.log = a->s.log;
     a->l.terminal = kd_talk_is_terminal();
     return 0;
 }
@@ -87,6 +93,13 @@ static int try_output(const char *path, bool *wanted, kd_err *err)
     KD_TRY(kd_out_open(&out, path, true, err));
     kd_out_close(out);
     return 0;
+}
+
+// What was printed is there, or it is said why not.
+static int end_print(kd_err *err)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return 0;
+    return errno == EPIPE ? kd_fail(err, KD_EPIPE, "closed") : kd_fail(err, KD_EFAIL, "stdout: %s", strerror(errno));
 }
 
 static void print_mib(const char *what, int64_t bytes) { printf("%-36s %10.1f MiB\n", what, (double)bytes / (1 << 20)); }
@@ -112,7 +125,7 @@ static int print_plan(const struct args *a, const kd_session *s, kd_err *err)
     if (drawn) print_mib("  drawing images", draws);
     print_mib("  program and images", s->memory);
     if (d->n) print_mib("    of these images", data);
-    return 0;
+    return end_print(err);
 }
 
 static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
@@ -121,6 +134,8 @@ static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
     a->l.notes = (const char *const *)s->note;
     a->l.n_notes = s->n_notes;
     a->l.replaced = s->replaced;
+    a->l.log = s->log;
+    a->l.anew = s->anew;
     if (a->profile) kd_program_profile(kd_trainer_program(s->t), true);
     if (a->l.steps && step >= a->l.steps) kd_say("step %lld is done already", (long long)step);
     KD_TRY(kd_train_loop(s->t, &s->data, &a->l, err));
@@ -133,9 +148,9 @@ static int evaluate(const struct args *a, kd_session *s, kd_err *err)
     kd_str text = {0};
     int code = kd_eval_run(a->l.eval, s->t, err);
     if (!code) code = kd_eval_text(&text, a->l.eval, err);
-    if (!code && (fputs(text.p, stdout) < 0 || fflush(stdout))) code = kd_fail(err, KD_EFAIL, "stdout: cannot be written");
+    if (!code) fputs(text.p, stdout);
     free(text.p);
-    return code;
+    return code ? code : end_print(err);
 }
 
 int main(int argc, char **argv)

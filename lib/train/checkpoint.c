@@ -185,6 +185,7 @@ int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_t
     KD_TRY(get_int(f, path, "kd_accum", 1 << 20, &o->accum, err));
     KD_TRY(get_num(f, path, "kd_lr", &o->lr, err));
     KD_TRY(get_num(f, path, "kd_clip", &o->clip, err));
+    o->gns = kd_frame_meta(f, "kd_gns_beta") != NULL;
     if (!o->batch || !o->accum) return kd_fail(err, KD_EFORMAT, "%s: a batch of no images", path);
     KD_TRY(get_text(f, path, "config", &json, err));
     kd_config_parse(c, json, path, true, &warning, err);
@@ -206,7 +207,7 @@ static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool s
         KD_TRY(get_num(f, path, "kd_gns_beta", &t->gns.beta_product, err));
     }
     t->has_loss = kd_frame_meta(f, "kd_loss") != NULL;
-    return t->has_loss ? get_num(f, path, "kd_loss", &t->ema_loss, err) : 0;
+    return t->has_loss ? get_num_from(f, path, "kd_loss", -INFINITY, &t->ema_loss, err) : 0;      // a likelihood's: either sign
 }
 
 static int get_part(kd_trainer *t, const kd_frame *f, const char *path, const part *p, kd_err *err)

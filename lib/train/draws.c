@@ -1,4 +1,5 @@
 #include "train/draws.h"
+#include "base/io.h"
 #include "base/memory.h"
 #include "diffusion/sampler.h"
 #include "diffusion/sigmas.h"
@@ -45,6 +46,7 @@ static int call(void *arg, int64_t n, const int64_t *image, const float *sigma, 
 {
     kd_draws *w = arg;
     const kd_cond cond = { .class_cond = w->class_cond };
+    if (kd_interrupted()) return kd_fail_interrupted(err);           // 50 calls of a large model take long
     (void)image;                       // all of them: the sampler's steps are fixed
     return kd_denoise(w->d, n, x, sigma, &cond, NULL, out, err);
 }

@@ -13,6 +13,7 @@ int kd_draws_open(kd_draws **d, kd_trainer *t, int64_t n, kd_err *err);
 void kd_draws_close(kd_draws *d);
 
 /// Images first .. first+n-1 as *x [n,h,w,c], pixels at [-1, 1], valid until the next call. n as above at most.
+/// errors  KD_EINT, KD_ETERM if a signal came meanwhile
 int kd_draws_make(kd_draws *d, int64_t first, int64_t n, const float **x, kd_err *err);
 
 /// What it takes, in bytes, beside the trainer: a copy of the weights, the denoiser, the sampler's vectors. n as above.

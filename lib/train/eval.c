@@ -13,6 +13,7 @@ struct kd_eval {
     kd_set *reference, *samples;       // samples: the latest
     kd_scores scores;
     char *path; kd_str table;          // of the csv
+    int64_t last;                      // step of its last line, or -1
 };
 
 int kd_eval_open(kd_eval **to, const kd_eval_opts *o, kd_err *err)
@@ -75,7 +76,7 @@ const kd_scores *kd_eval_scores(const kd_eval *e) { return &e->scores; }
 
 int kd_eval_text(kd_str *to, const kd_eval *e, kd_err *err) { return kd_scores_text(to, &e->scores, e->reference, e->samples, err); }
 
-bool kd_eval_random(const kd_eval *e) { return kd_set_random(e->reference) || kd_set_random(e->samples); }
+bool kd_eval_random(const kd_eval *e) { return kd_set_random(e->reference) || (e->samples && kd_set_random(e->samples)); }
 
 // The table -----------------------------------------------------------------------------------------------------------
 
@@ -91,8 +92,10 @@ static int header(kd_str *s, const kd_eval *e, kd_err *err)
 static int take_lines(kd_eval *e, const char *text, int64_t step, kd_err *err)
 {
     const char *line = text + strcspn(text, "\n") + 1;
-    for (const char *end; (end = strchr(line, '\n')) && strtoll(line, NULL, 10) <= step; line = end + 1)
+    for (const char *end; (end = strchr(line, '\n')) && strtoll(line, NULL, 10) <= step; line = end + 1) {
         KD_TRY(kd_str_add(&e->table, line, (size_t)(end - line) + 1, err));
+        e->last = strtoll(line, NULL, 10);
+    }
     return 0;
 }
 
@@ -101,9 +104,10 @@ int kd_eval_table(kd_eval *e, const char *path, int64_t step, kd_err *err)
     void *text = NULL;
     size_t n = 0;
     e->path = kd_strdup(path);
+    e->last = -1;
     if (!e->path) return kd_fail_memory(err, "evaluation");
     KD_TRY(header(&e->table, e, err));
-    if (step == 0 || (access(path, F_OK) && errno == ENOENT)) return 0;
+    if (step <= 0 || (access(path, F_OK) && errno == ENOENT)) return 0;
     KD_TRY(kd_read_file(path, 1 << 28, &text, &n, err));
     int code = 0;
     if (n < e->table.n || memcmp(text, e->table.p, e->table.n))
@@ -113,6 +117,8 @@ int kd_eval_table(kd_eval *e, const char *path, int64_t step, kd_err *err)
     free(text);
     return code;
 }
+
+bool kd_eval_has(const kd_eval *e, int64_t step) { return e->last == step; }
 
 int kd_eval_record(kd_eval *e, int64_t step, double elapsed, double loss, kd_err *err)
 {
@@ -124,5 +130,6 @@ int kd_eval_record(kd_eval *e, int64_t step, double elapsed, double loss, kd_err
     if (!code) code = kd_out_write(out, e->table.p, e->table.n, err);
     if (!code) code = kd_out_commit(out, err);
     kd_out_close(out);
+    if (!code) e->last = step;
     return code;
 }

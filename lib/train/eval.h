@@ -18,15 +18,18 @@ int kd_eval_open(kd_eval **e, const kd_eval_opts *o, kd_err *err);
 void kd_eval_close(kd_eval *e);
 
 /// Draws n images (draws.h: the same noise each time) and scores them. The trainer is untouched.
+/// errors  KD_EINT, KD_ETERM if a signal came; those of drawing and of scores
 int kd_eval_run(kd_eval *e, kd_trainer *t, kd_err *err);
-/// The latest scores; their text, as kd-fid tells it; whether the features are random.
+/// The latest scores (n 0: none yet); their text, as kd-fid tells it; whether the features are random.
 const kd_scores *kd_eval_scores(const kd_eval *e);
 int kd_eval_text(kd_str *to, const kd_eval *e, kd_err *err);
 bool kd_eval_random(const kd_eval *e);
 
 /// Opens the table of a run: columns step, time (seconds in steps), loss (running average), then a column a metric, as k-diffusion's.
-/// Lines after `step` are dropped, as in the log. errors KD_EUSAGE if it has other columns
+/// Lines after `step` are dropped, as in the log (-1: all of them). errors KD_EUSAGE if it has other columns
 int kd_eval_table(kd_eval *e, const char *path, int64_t step, kd_err *err);
+/// Is the line of that step its last one?
+bool kd_eval_has(const kd_eval *e, int64_t step);
 /// Adds a line with the latest scores. The file is written anew and appears whole.
 int kd_eval_record(kd_eval *e, int64_t step, double elapsed, double loss, kd_err *err);
 #endif

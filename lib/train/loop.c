@@ -3,13 +3,11 @@
 #include "base/memory.h"
 #include "base/talk.h"
 #include "train/demo.h"
-#include "train/log.h"
 #include <stdlib.h>
 #include <unistd.h>
 
 typedef struct loop {
     kd_trainer *t; const kd_dataset *d; const kd_loop *o;
-    kd_log *log;
     double elapsed;                    // seconds in steps, of earlier processes too
     double began; int64_t first;       // of this process: for the time left
     double loss; int64_t losses; double seconds;        // since the last plain line
@@ -25,7 +23,7 @@ static int save(loop *l, kd_err *err)
     const int64_t step = kd_trainer_steps(l->t);
     char *path = kd_run_checkpoint(l->o->name, step);
     if (!path) return kd_fail_memory(err, "a file name");
-    if (kd_log_sync(l->log, err) || kd_trainer_save(l->t, path, l->d, err)) goto done;
+    if (kd_log_sync(l->o->log, err) || kd_trainer_save(l->t, path, l->d, err)) goto done;
     l->saved = step;
     if (!l->replaced && kd_run_replace(&l->o->replaced, step, err)) goto done;
     l->replaced = true;
@@ -34,33 +32,6 @@ static int save(loop *l, kd_err *err)
 done:
     free(path);
     return err->code;
-}
-
-static int demo(loop *l, kd_err *err)
-{
-    char *path = kd_run_demo(l->o->name, kd_trainer_steps(l->t));
-    if (!path) return kd_fail_memory(err, "a file name");
-    l->o->status("drawing %s", path);
-    if (!kd_demo(l->t, path, l->o->demo_n, err)) l->o->say("drew %s", path);
-    free(path);
-    return err->code;
-}
-
-static int evaluate(loop *l, double ema_loss, kd_err *err)
-{
-    const int64_t step = kd_trainer_steps(l->t);
-    kd_str said = {0};
-    l->o->status("evaluating step %lld", (long long)step);
-    int code = kd_eval_run(l->o->eval, l->t, err);
-    const kd_scores *s = kd_eval_scores(l->o->eval);
-    const bool random = kd_eval_random(l->o->eval);
-    if (!code) code = kd_log_scores(l->log, step, s, random, err);
-    if (!code) code = kd_eval_record(l->o->eval, step, l->elapsed, ema_loss, err);
-    for (int i = 0; !code && i < s->n; i++) code = kd_str_printf(&said, err, "%s %.6g%s", s->score[i].name, s->score[i].value,
-                                                                 i + 1 < s->n ? ", " : random ? " [random features]" : "");
-    if (!code) l->o->say("step %lld: %s", (long long)step, said.p);
-    free(said.p);
-    return code;
 }
 
 // Talk -----------------------------------------------------------------------------------------------------------------
@@ -113,7 +84,7 @@ static int one_step(loop *l, kd_err *err)
     if (kd_trainer_step(l->t, l->d, &s, err)) return fail_step(l, err);
     const double seconds = kd_clock() - began;
     l->elapsed += seconds;
-    KD_TRY(kd_log_step(l->log, kd_trainer_steps(l->t), &s, (double)(to->batch * to->accum) / seconds, l->elapsed, err));
+    KD_TRY(kd_log_step(l->o->log, kd_trainer_steps(l->t), &s, (double)(to->batch * to->accum) / seconds, l->elapsed, err));
     progress(l, &s, seconds);
     return 0;
 }
@@ -125,20 +96,79 @@ static int stop(loop *l, kd_err *err)
     return kd_fail(err, kd_fail_interrupted(&(kd_err){0}), "interrupted after step %lld", (long long)step);
 }
 
+// Beside training -------------------------------------------------------------------------------------------------------
+
+static bool due(int64_t every, int64_t step) { return every && step % every == 0; }
+
+// missing: only if the file is not there.
+static int demo(loop *l, bool missing, kd_err *err)
+{
+    char *path = kd_run_demo(l->o->name, kd_trainer_steps(l->t));
+    if (!path) return kd_fail_memory(err, "a file name");
+    if (missing && !access(path, F_OK)) goto done;
+    l->o->status("drawing %s", path);
+    if (!kd_demo(l->t, path, l->o->demo_n, err)) l->o->say("drew %s", path);
+done:
+    free(path);
+    return err->code;
+}
+
+static int say_scores(const loop *l, const kd_scores *s, bool random, kd_err *err)
+{
+    kd_str said = {0};
+    for (int i = 0; i < s->n && !err->code; i++)
+        kd_str_printf(&said, err, "%s %.6g%s", s->score[i].name, s->score[i].value,
+                      i + 1 < s->n ? ", " : random ? " [random features]" : "");
+    if (!err->code) l->o->say("step %lld: %s", (long long)kd_trainer_steps(l->t), said.p);
+    free(said.p);
+    return err->code;
+}
+
+// The log's line goes first: where the table has one, the log does too.
+static int evaluate(loop *l, kd_err *err)
+{
+    const int64_t step = kd_trainer_steps(l->t);
+    kd_eval *e = l->o->eval;
+    if (kd_eval_has(e, step)) return 0;
+    l->o->status("evaluating step %lld", (long long)step);
+    KD_TRY(kd_eval_run(e, l->t, err));
+    const kd_scores *s = kd_eval_scores(e);
+    const bool random = kd_eval_random(e);
+    if (!kd_log_scored(l->o->log, step)) KD_TRY(kd_log_scores(l->o->log, step, s, random, err));
+    KD_TRY(kd_eval_record(e, step, l->elapsed, kd_trainer_loss(l->t), err));
+    return say_scores(l, s, random, err);
+}
+
+// What is due at this step. missing: of a run that begins here, so some of it may be there.
+static int beside(loop *l, bool missing, kd_err *err)
+{
+    const int64_t step = kd_trainer_steps(l->t);
+    if (due(l->o->demo_every, step)) demo(l, missing, err);
+    if (!err->code && l->o->eval && due(l->o->eval_every, step)) evaluate(l, err);
+    if (!err->code) return 0;
+
+    const kd_err was = *err;
+    *err = (kd_err){0};
+    if (was.code == KD_EINT || was.code == KD_ETERM) return stop(l, err);
+    if (l->saved != step && save(l, err)) return err->code;
+    *err = was;
+    return err->code;
+}
+
+// The loop --------------------------------------------------------------------------------------------------------------
+
 static int train(loop *l, kd_err *err)
 {
     const kd_loop *o = l->o;
     const int64_t last = o->steps ? o->steps : KD_MAX_STEP;
-    for (int64_t step = kd_trainer_steps(l->t); step < last; ) {
+    if (l->first > 0) KD_TRY(beside(l, true, err));
+    l->began = kd_clock();
+    for (int64_t step = l->first; step < last; ) {
         if (kd_interrupted()) return stop(l, err);
         KD_TRY(one_step(l, err));
         step = kd_trainer_steps(l->t);
         if (step == last || step % o->save_every == 0) KD_TRY(save(l, err));
-        if (o->demo_every && step % o->demo_every == 0) KD_TRY(demo(l, err));
-        if (!o->eval || !o->eval_every || step % o->eval_every || !evaluate(l, kd_trainer_loss(l->t), err)) continue;
-        if (!kd_interrupted()) return err->code;
-        *err = (kd_err){0};                            // what is not evaluated is saved still
-        return stop(l, err);
+        KD_TRY(beside(l, false, err));
     }
     return kd_interrupted() ? stop(l, err) : 0;
 }
@@ -151,25 +181,25 @@ static int open_table(const kd_loop *o, int64_t step, kd_err *err)
     return code;
 }
 
+// Whatever may refuse comes before the first change.
+static int begin(loop *l, kd_err *err)
+{
+    const kd_loop *o = l->o;
+    const int64_t keep = o->anew ? -1 : l->first;
+    if (o->eval) KD_TRY(open_table(o, keep, err));
+    KD_TRY(kd_log_resume(o->log, keep, &l->elapsed, err));
+    KD_TRY(kd_run_sweep(o->name, err));
+    for (int i = 0; i < o->n_notes; i++) KD_TRY(kd_log_note(o->log, l->first, o->notes[i], err));
+    return 0;
+}
+
 int kd_train_loop(kd_trainer *t, const kd_dataset *d, const kd_loop *o, kd_err *err)
 {
     const int64_t first = kd_trainer_steps(t);
     loop l = { .t = t, .d = d, .o = o, .first = first, .saved = first > 0 ? first : -1, .replaced = o->replaced.n == 0 };
-    char *log = o->log ? kd_strdup(o->log) : kd_run_log(o->name);
 
-    if (!log) {
-        kd_fail_memory(err, "a file name");
-        goto done;
-    }
-    if (kd_log_open(&l.log, log, first, &l.elapsed, err)) goto done;
-    if (o->eval && open_table(o, first, err)) goto done;
-    for (int i = 0; i < o->n_notes; i++)
-        if (kd_log_note(l.log, first, o->notes[i], err)) goto done;
-    l.began = kd_clock();
+    KD_TRY(begin(&l, err));
     train(&l, err);
-    if (!err->code) kd_log_sync(l.log, err);
-done:
-    kd_log_close(l.log);
-    free(log);
+    if (!err->code) kd_log_sync(o->log, err);
     return err->code;
 }

@@ -1,11 +1,13 @@
 #include "train/run_files.h"
 #include "base/memory.h"
+#include "train/lock.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char *join(const char *name, const char *format, int64_t step)
@@ -52,16 +54,28 @@ static int64_t step_of(const char *entry, const char *base, const char *middle, 
 typedef struct visit { const char *name, *base; kd_str folder; void *arg; } visit;
 typedef int (*visit_fn)(const visit *v, const char *entry, kd_err *err);
 
-static int each_entry(const char *name, visit_fn fn, void *arg, kd_err *err)
+// Its folder, with the slash. To be freed, also on failure.
+static int begin_visit(visit *v, const char *name, void *arg, kd_err *err)
 {
     const char *slash = strrchr(name, '/');
-    visit v = { .name = name, .base = slash ? slash + 1 : name, .arg = arg };
+    *v = (visit){ .name = name, .base = slash ? slash + 1 : name, .arg = arg };
+    if (!*v->base) return kd_fail(err, KD_EUSAGE, "--name %s: a name is missing after the folder", name);
+    return slash ? kd_str_add(&v->folder, name, (size_t)(slash - name) + 1, err) : kd_str_add(&v->folder, "./", 2, err);
+}
+
+static int fail_folder(const visit *v, kd_err *err)
+{
+    return kd_fail(err, KD_EUSAGE, "--name %s: folder %s: %s", v->name, v->folder.p, strerror(errno));
+}
+
+static int each_entry(const char *name, visit_fn fn, void *arg, kd_err *err)
+{
+    visit v;
     DIR *dir = NULL;
 
-    if (!*v.base) return kd_fail(err, KD_EUSAGE, "--name %s: a name is missing after the folder", name);
-    if (slash ? kd_str_add(&v.folder, name, (size_t)(slash - name) + 1, err) : kd_str_add(&v.folder, "./", 2, err)) goto done;
+    if (begin_visit(&v, name, arg, err)) goto done;
     if (!(dir = opendir(v.folder.p))) {
-        kd_fail(err, KD_EUSAGE, "--name %s: folder %s: %s", name, v.folder.p, strerror(errno));
+        fail_folder(&v, err);
         goto done;
     }
     for (struct dirent *e; !err->code && (e = readdir(dir)); ) fn(&v, e->d_name, err);
@@ -77,6 +91,47 @@ static char *path_of(const visit *v, const char *entry, kd_err *err)
     if (!kd_str_printf(&s, err, "%s%s", v->base == v->name ? "" : v->folder.p, entry)) return s.p;
     free(s.p);
     return NULL;
+}
+
+// One process at a time -------------------------------------------------------------------------------------------------
+
+struct kd_run_lock { int fd; char *path; };
+
+int kd_run_lock_take(kd_run_lock **to, const char *name, kd_err *err)
+{
+    bool made;
+    visit v;
+    kd_str path = {0};
+    *to = NULL;
+    kd_run_lock *l = kd_alloc(sizeof *l);
+    if (!l) return kd_fail_memory(err, "a run's lock");
+    l->fd = -1;
+    if (begin_visit(&v, name, NULL, err)) goto done;
+    if (access(v.folder.p, F_OK)) {
+        fail_folder(&v, err);
+        goto done;
+    }
+    if (kd_str_printf(&path, err, "%s.%s.lock", v.base == name ? "" : v.folder.p, v.base)) goto done;
+    l->path = path.p;
+    path.p = NULL;
+    kd_lock_open(&l->fd, &made, l->path, "held by another process that is training this run", err);
+done:
+    free(v.folder.p);
+    free(path.p);
+    if (err->code) kd_run_lock_free(l);
+    else *to = l;
+    return err->code;
+}
+
+void kd_run_lock_free(kd_run_lock *l)
+{
+    if (!l) return;
+    if (l->fd >= 0) {
+        kd_lock_remove(l->fd, l->path);
+        close(l->fd);
+    }
+    free(l->path);
+    kd_free(l);
 }
 
 // Listing --------------------------------------------------------------------------------------------------------------
@@ -115,6 +170,26 @@ void kd_run_list_free(kd_run_files *l)
     *l = (kd_run_files){0};
 }
 
+int kd_run_list_find(const kd_run_files *l, const char *path)
+{
+    struct stat a, b;
+    if (stat(path, &a)) return -1;
+    for (int i = 0; i < l->n; i++)
+        if (!stat(l->path[i], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino) return i;
+    return -1;
+}
+
+void kd_run_list_cut(kd_run_files *l, int n)
+{
+    while (l->n > n) free(l->path[--l->n]);
+}
+
+static bool is_empty(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISREG(st.st_mode) && st.st_size == 0;
+}
+
 static int find_any(const visit *v, const char *entry, kd_err *err)
 {
     char **found = v->arg, *old = *found;
@@ -123,7 +198,7 @@ static int find_any(const visit *v, const char *entry, kd_err *err)
     if (!log && step_of(entry, v->base, "_", ".safetensors", NULL) < 0 && step_of(entry, v->base, "_demo_", ".png", NULL) < 0) return 0;
     char *p = path_of(v, entry, err);
     if (!p) return err->code;
-    if (old && strcmp(old, p) <= 0) {                  // the first by name, so that the message is the same everywhere
+    if ((log && is_empty(p)) || (old && strcmp(old, p) <= 0)) {       // the first by name, so that the message is the same everywhere
         free(p);
         return 0;
     }

@@ -1,6 +1,7 @@
 #include "train/session.h"
 #include "base/memory.h"
 #include "train/config_data.h"
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,18 @@ typedef struct work {
 
 // Files of the name ----------------------------------------------------------------------------------------------------
 
+// Nothing is changed before the run is locked, nor by a process that is refused later: what must go goes in the loop.
+static int lock(work *w, kd_err *err)
+{
+    const kd_session_opts *o = w->o;
+    KD_TRY(kd_run_lock_take(&w->s->lock, o->name, err));
+    char *log = o->log ? kd_strdup(o->log) : kd_run_log(o->name);
+    if (!log) return kd_fail_memory(err, "a file name");
+    kd_log_open(&w->s->log, log, err);
+    free(log);
+    return err->code;
+}
+
 static int refuse_existing(const work *w, kd_err *err)
 {
     const kd_session_opts *o = w->o;
@@ -28,10 +41,28 @@ static int refuse_existing(const work *w, kd_err *err)
     KD_TRY(kd_run_exists(&found, o->name, err));
     if (!found && o->log && !stat(o->log, &st) && S_ISREG(st.st_mode) && st.st_size > 0) found = kd_strdup(o->log);
     if (found && !o->force)
-        kd_fail(err, KD_EUSAGE, "%s is there already: --resume auto goes on with it, --force starts anew, --name gives another name",
-                found);
+        kd_fail(err, KD_EUSAGE, "%s is there already%s%s: --resume auto goes on with it, --force %s, --name gives another name", found,
+                o->resume ? ", of another run than " : "", o->resume ? o->resume : "", o->resume ? "replaces it" : "starts anew");
     free(found);
     return err->code;
+}
+
+// A run that goes on from a file: the newest checkpoint of its name, or one of another run that begins a new name here.
+static int check_branch(work *w, kd_err *err)
+{
+    const kd_session_opts *o = w->o;
+    kd_run_files *later = &w->s->replaced;
+    KD_TRY(kd_run_list(later, o->name, err));
+    const int at = kd_run_list_find(later, o->resume);
+    if (at < 0) {
+        w->s->anew = true;
+        return refuse_existing(w, err);
+    }
+    kd_run_list_cut(later, at);
+    if (at > 0 && !o->force)
+        return kd_fail(err, KD_EUSAGE, "%s is later than %s: --resume auto goes on from the newest, --force gives up what is later, --name "
+                       "gives another name", later->path[0], o->resume);
+    return 0;
 }
 
 // The newest checkpoint of the name that is whole.
@@ -72,10 +103,12 @@ static int look_at_files(work *w, kd_err *err)
 {
     const kd_session_opts *o = w->o;
     if (o->plan || o->evaluate) return open_checkpoint(w, err);
+    KD_TRY(lock(w, err));
     if (!o->resume) KD_TRY(refuse_existing(w, err));
-    if (o->force) KD_TRY(kd_run_list(&w->s->replaced, o->name, err));
-    KD_TRY(kd_run_sweep(o->name, err));
-    return open_checkpoint(w, err);
+    if (!o->resume && o->force) KD_TRY(kd_run_list(&w->s->replaced, o->name, err));
+    KD_TRY(open_checkpoint(w, err));
+    w->s->anew = !w->checkpoint;
+    return o->resume && strcmp(o->resume, "auto") ? check_branch(w, err) : 0;
 }
 
 // Config and settings --------------------------------------------------------------------------------------------------
@@ -104,13 +137,14 @@ static int load_config(work *w, kd_err *err)
 static int note(work *w, kd_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static int note(work *w, kd_err *err, const char *fmt, ...)
 {
-    char line[256];
+    char line[1024];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     char *copy = kd_strdup(line);
     if (!copy) return kd_fail_memory(err, "a note");
+    assert(w->s->n_notes < KD_SESSION_NOTES);
     w->s->note[w->s->n_notes++] = copy;
     w->o->say("%s", line);
     return 0;
@@ -119,6 +153,17 @@ static int note(work *w, kd_err *err, const char *fmt, ...)
 static int note_number(work *w, const char *what, double now, double was, kd_err *err)
 {
     return now == was ? 0 : note(w, err, "%s %.10g, was %.10g", what, now, was);
+}
+
+// Keys that the network does not depend on, but training does.
+static int note_keys(work *w, kd_err *err)
+{
+    char *change;
+    for (int i = 0; !err->code && (change = kd_config_training_change(w->config, w->old, i)); i++) {
+        note(w, err, "%s", change);
+        free(change);
+    }
+    return err->code;
 }
 
 // What a resumed run does differently from the one before.
@@ -140,7 +185,11 @@ static int note_changes(work *w, kd_err *err)
     if (a->ema_power != b->ema_power || a->ema_max != b->ema_max) KD_TRY(note(w, err, "ema_sched is another than before"));
     KD_TRY(note_number(w, "batch", (double)w->opts.batch, (double)w->old_opts.batch, err));
     KD_TRY(note_number(w, "accum", (double)w->opts.accum, (double)w->old_opts.accum, err));
-    return note_number(w, "clip", w->opts.clip, w->old_opts.clip, err);
+    KD_TRY(note_number(w, "clip", w->opts.clip, w->old_opts.clip, err));
+    if (w->opts.gns != w->old_opts.gns)
+        KD_TRY(note(w, err, w->opts.gns ? "gns, was without: noise levels are no longer stratified"
+                                        : "no gns, was with: noise levels are stratified"));
+    return note_keys(w, err);
 }
 
 static int settle(work *w, kd_err *err)
@@ -152,11 +201,13 @@ static int settle(work *w, kd_err *err)
     w->opts = (kd_train_opts){
         .batch = o->batch > 0 ? o->batch : base->batch, .accum = o->accum > 0 ? o->accum : base->accum,
         .seed = o->has_seed ? o->seed : base->seed, .clip = o->clip >= 0 ? o->clip : base->clip,
-        .checkpointing = o->checkpointing, .gns = o->gns,
+        .checkpointing = o->checkpointing, .gns = !o->no_gns && (o->gns || base->gns),
         // A rate in the config counts on resuming only if it is another than the config had.
         .lr = o->lr > 0 ? o->lr : w->old && w->config->lr != w->old->lr ? w->config->lr : base->lr,
     };
-    if (o->gns && w->opts.accum < 2) return kd_fail(err, KD_EUSAGE, "--gns compares batches of a step: it needs --accum 2 or more");
+    if (w->opts.gns && w->opts.accum < 2)
+        return kd_fail(err, KD_EUSAGE, "--gns compares batches of a step: it needs --accum 2 or more%s",
+                       o->gns ? "" : "; --no-gns ends it");
     if (!w->old) return 0;
     if (w->opts.seed != w->old_opts.seed)
         return kd_fail(err, KD_EUSAGE, "--seed %llu: %s was started with %llu", (unsigned long long)w->opts.seed, w->checkpoint_path,
@@ -249,6 +300,8 @@ void kd_session_close(kd_session *s)
     kd_trainer_free(s->t);
     kd_dataset_free(&s->data);
     kd_run_list_free(&s->replaced);
+    kd_log_close(s->log);
+    kd_run_lock_free(s->lock);
     for (int i = 0; i < s->n_notes; i++) free(s->note[i]);
     *s = (kd_session){0};
 }

@@ -29,7 +29,7 @@ typedef struct kd_trainer kd_trainer;
 ///         "digits: image 17: label 12 is not in 0..9", ...
 int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_err *err);
 
-/// Fresh from a seed (or from `init`'s weights; KD_EUSAGE if its model keys differ). Takes config, also on failure. The
+/// Fresh from a seed (or from `init`'s weights; KD_EUSAGE if its network differs). Takes config, also on failure. The
 /// backend stays the caller's. Weights, their average and the optimizer's arrays are then on the backend; the program,
 /// where the gradient lies too, is planned, but its memory is taken at the first step.
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
@@ -76,7 +76,7 @@ int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, c
 
 /// Reads a checkpoint file whole. errors KD_EFORMAT if it is damaged, KD_EUSAGE if it is another kind of file.
 int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
-/// What it was trained with: config (the caller's to free) and options (checkpointing, gns and resumed are false: they are not stored).
+/// What it was trained with: config (the caller's to free) and options (checkpointing and resumed are false: they are not stored).
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
 /// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments. Data of f's
 /// tensors are freed as they are read.

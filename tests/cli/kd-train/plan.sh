@@ -32,5 +32,5 @@ config wide.json '"widths": [32]' '"widths": [640]' '"d_ffs": [64]' '"d_ffs": [2
 kd-train -q -c wide.json -b 2 --steps 1 --name wide d.st -o wide.st
 right wide.json 2 --force --init wide.st
 started=$peak
-right wide.json 2 --resume wide_00000001.safetensors
+right wide.json 2 --name wide --resume auto
 [ "${BUILD%-san}" != "$BUILD" ] || [ $((10 * peak)) -lt $((11 * started)) ] || echo "resuming takes $peak kB, starting $started"
