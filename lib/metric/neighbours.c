@@ -33,7 +33,7 @@ static int set_new(struct set *s, const kd_matrix *r, const double *centre, kd_e
 
 /// What becomes of the squared distances of rows i0.. of `from` (h of them) and j0.. of `to` (w of them).
 struct walk;
-typedef void (*take_fn)(struct walk *w, int64_t i, int64_t j, double square);
+typedef void (*take_fn)(struct walk *w, int64_t i, int64_t j, double square, double slack);
 struct walk {
     const struct set *from, *to;
     int64_t k;
@@ -44,11 +44,15 @@ struct walk {
     bool *inside, *holds; int64_t *balls;       // [from->n]
 };
 
+// How far two computations of one squared distance may lie apart: a product's last bits depend on its place in the call, and a row
+// on the edge of a ball, often an equal of the row that the ball reaches to, must be in it every time. a, b: squared lengths
+static double slack_of(double a, double b) { return 2e-13 * (a + b); }
+
 // Rows that are alike must be at distance 0, whatever the rounding.
 static double distance(double a, double b, double product)
 {
     const double square = a + b - 2 * product;
-    return square < 1e-13 * (a + b) ? 0 : square;
+    return square < slack_of(a, b) ? 0 : square;
 }
 
 static void walk_tile(void *arg, int64_t tile, int thread)
@@ -64,16 +68,19 @@ static void walk_tile(void *arg, int64_t tile, int thread)
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)h, (int)n, (int)d, 1, w.from->x + i0 * d, (int)d, w.to->x + j0 * d,
                     (int)d, 0, product, TILE);
         for (int64_t i = 0; i < h; i++)
-            for (int64_t j = 0; j < n; j++)
-                w.take(&w, i0 + i, j0 + j, distance(w.from->square[i0 + i], w.to->square[j0 + j], product[i * TILE + j]));
+            for (int64_t j = 0; j < n; j++) {
+                const double a = w.from->square[i0 + i], b = w.to->square[j0 + j];
+                w.take(&w, i0 + i, j0 + j, distance(a, b, product[i * TILE + j]), slack_of(a, b));
+            }
     }
     if (w.from == w.to)
         for (int64_t i = 0; i < h; i++) w.from->radius[i0 + i] = w.heap[i * w.k + w.k - 1];
 }
 
 // Keeps the k smallest in order.
-static void take_nearest(struct walk *w, int64_t i, int64_t j, double square)
+static void take_nearest(struct walk *w, int64_t i, int64_t j, double square, double slack)
 {
+    (void)slack;
     double *list = w->heap + (i - w->i0) * w->k;
     int64_t at = w->k - 1;
     if (i == j || square >= list[at]) return;
@@ -81,10 +88,11 @@ static void take_nearest(struct walk *w, int64_t i, int64_t j, double square)
     list[at] = square;
 }
 
-static void take_balls(struct walk *w, int64_t i, int64_t j, double square)
+// Balls are closed.
+static void take_balls(struct walk *w, int64_t i, int64_t j, double square, double slack)
 {
-    if (square < w->to->radius[j]) w->inside[i] = true, w->balls[i]++;
-    if (square < w->from->radius[i]) w->holds[i] = true;
+    if (square <= w->to->radius[j] + slack) w->inside[i] = true, w->balls[i]++;
+    if (square <= w->from->radius[i] + slack) w->holds[i] = true;
 }
 
 static void walk(struct walk *w, const struct set *from, const struct set *to, take_fn take)

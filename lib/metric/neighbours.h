@@ -9,7 +9,10 @@ typedef struct kd_coverage { double precision, recall, density, coverage; } kd_c
 ///   precision   share of samples in some ball of the reference     recall    share of the reference in some ball of the samples
 ///   density     balls of the reference that a sample is in, mean, divided by k
 ///   coverage    share of the reference whose ball holds a sample
-/// "In" is a distance smaller than the radius. Distances in double. Time grows as (nx + ny)^2.
+/// Balls are closed: "in" is a distance up to the radius, as in Kynkaanniemi's paper and code, and as Naeem's solid spheres. Naeem's
+/// code, prdc, has a distance below the radius: there a row with k copies or more has an empty ball, and a set that repeats its
+/// images scores 0 against itself. Where no two distances are equal both give the same; of a set against itself, which is full of
+/// equal distances, the density is (k + 1) / k here and 1 there. Distances in double. Time grows as (nx + ny)^2.
 /// errors      KD_EUSAGE if a set has k rows or fewer, or d differs
 /// source      Kynkaanniemi et al. 2019, arXiv:1904.06991; Naeem et al. 2020, arXiv:2002.09797
 int kd_coverage_of(kd_coverage *c, const kd_matrix *reference, const kd_matrix *samples, int64_t k, kd_err *err);

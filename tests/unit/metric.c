@@ -365,8 +365,33 @@ static void test_coverage(void **state)
     assert_true(want.recall > 0.1 && want.recall < 0.9);
     assert_int_equal(kd_coverage_of(&got, x, x, 5, &err), 0);
     assert_true(got.precision == 1 && got.recall == 1 && got.coverage == 1);
+    near("density of itself", got.density, 6.0 / 5, 1e-12);                        // k balls and the one whose edge a row is
     assert_int_equal(kd_coverage_of(&got, x, &(kd_matrix){ p.f[1], 5, 9, NULL }, 5, &err), KD_EUSAGE);
     pair_free(&p);
+}
+
+// Copies are in the balls of their equals: a set scores 1 against itself in any order, however often it repeats its rows.
+static void test_coverage_of_copies(void **state)
+{
+    (void)state;
+    static const struct { int64_t rows, copies, extra, d; double shift; } sets[] = {        // extra: more copies of the first row
+        { 10, 7, 0, 3, 0 }, { 26, 1, 3, 16, 0 }, { 150, 2, 0, 33, 0 }, { 3, 50, 9, 1, 0 }, { 100, 3, 2, 64, 1000 }, { 1, 8, 0, 4, 5 } };
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+        struct pair p = pair_random(sets[k].rows + 1, 2, sets[k].d, sets[k].shift, 1);
+        const int64_t n = sets[k].rows * sets[k].copies + sets[k].extra;
+        int64_t *at = malloc((size_t)n * sizeof *at), *back = malloc((size_t)n * sizeof *back);
+        for (int64_t i = 0; i < n; i++) at[i] = i < n - sets[k].extra ? i % sets[k].rows : 0;
+        for (int64_t i = 0; i < n; i++) back[i] = at[n - 1 - i];
+        const kd_matrix x = { p.f[0], n, sets[k].d, at }, y = { p.f[0], n, sets[k].d, back };
+        for (int64_t neighbours = 3; neighbours <= 5; neighbours++) {
+            kd_coverage got;
+            kd_err err = {0};
+            assert_int_equal(kd_coverage_of(&got, &x, &y, neighbours, &err), 0);
+            if (!(got.precision == 1 && got.recall == 1 && got.coverage == 1 && got.density >= 1))
+                fail_msg("set %zu, k %d: %g %g %g %g", k, (int)neighbours, got.precision, got.recall, got.density, got.coverage);
+        }
+        free(at), free(back), pair_free(&p);
+    }
 }
 
 static void test_inception_score(void **state)
@@ -427,6 +452,6 @@ int main(void)
         cmocka_unit_test(test_fid_golden), cmocka_unit_test(test_kid_golden), cmocka_unit_test(test_kid_subsets),
         cmocka_unit_test(test_kid_digits), cmocka_unit_test(test_kid_subsets_plain),
         cmocka_unit_test(test_fid_closed_form), cmocka_unit_test(test_fid_self), cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_coverage), cmocka_unit_test(test_inception_score), cmocka_unit_test(test_spread) };
+        cmocka_unit_test(test_coverage), cmocka_unit_test(test_coverage_of_copies), cmocka_unit_test(test_inception_score), cmocka_unit_test(test_spread) };
     return cmocka_run_group_tests_name("metric", tests, NULL, NULL);
 }
