@@ -298,6 +298,8 @@ int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err)
     return r->frame ? take_run(r, run, err) : 0;
 }
 
+const kd_frame *kd_images_meta(const kd_images_reader *r) { return r->frame ? kd_frame_in_frame(r->frame) : r->info.meta; }
+
 void kd_images_close(kd_images_reader *r)
 {
     if (!r)

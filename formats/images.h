@@ -38,6 +38,9 @@ const kd_images_info *kd_images_info_of(const kd_images_reader *r);
 int kd_images_next(kd_images_reader *r, kd_images *run, kd_err *err);
 /// Pixels that are not finite are no errors from now on: for who tells of them.
 void kd_images_take_any(kd_images_reader *r);
+/// Metadata of the record that the last run came from (those in kd_images_info_of are the first one's). The reader's, until the
+/// next kd_images_next.
+const kd_frame *kd_images_meta(const kd_images_reader *r);
 void kd_images_close(kd_images_reader *r);
 
 // Writing ------------------------------------------------------------------------------------------------------

@@ -7,23 +7,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *key, *what; size_t at; } makers[] = {
-    { "extractor", "features", offsetof(kd_made, extractor) },
-    { "extractor_hash", "a feature network with the hash", offsetof(kd_made, extractor_hash) },
-    { "resizer", "images brought to the network's size by", offsetof(kd_made, resizer) },
-    { "images_resizer", "images prepared by the resizer", offsetof(kd_made, images_resizer) } };
+/// of_images: the key in a stream of images
+static const struct { const char *key, *of_images, *what; size_t at; } makers[KD_MADE_FIELDS] = {
+    { "extractor", NULL, "features", offsetof(kd_made, extractor) },
+    { "extractor_hash", NULL, "a feature network with the hash", offsetof(kd_made, extractor_hash) },
+    { "resizer", NULL, "images brought to the network's size by", offsetof(kd_made, resizer) },
+    { "images_resizer", "resizer", "images prepared by the resizer", offsetof(kd_made, images_resizer) },
+    { "images_crop", "crop", "images with the crop", offsetof(kd_made, images_crop) },
+    { "images_background", "background", "images on the background", offsetof(kd_made, images_background) },
+    { "images_quantize", "quantize", "images brought to 8 bits by", offsetof(kd_made, images_quantize) } };
 
 static const char **field(const kd_made *made, size_t i) { return (const char **)((char *)(uintptr_t)made + makers[i].at); }
 
+const char **kd_made_field(kd_made *made, int i) { return field(made, (size_t)i); }
+
+kd_made kd_made_of_images(const kd_frame *meta)
+{
+    kd_made made = {0};
+    for (int i = KD_MADE_IMAGES; i < KD_MADE_FIELDS; i++) *kd_made_field(&made, i) = kd_frame_meta(meta, makers[i].of_images);
+    return made;
+}
+
 int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const char *b_name, kd_err *err)
 {
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+    char all[500];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers && n < sizeof all; i++) {
         const char *x = *field(a, i), *y = *field(b, i);
-        if (x && y && strcmp(x, y))
-            return kd_fail(err, KD_EUSAGE, "%s has %s %s, %s has %s: not comparable", a_name, makers[i].what, x,
-                           b_name, y);
+        if (!x || !y || !strcmp(x, y)) continue;
+        if (!n) n = (size_t)snprintf(all, sizeof all, "%.100s has %s %.60s, %.100s has %.60s", a_name, makers[i].what, x, b_name, y);
+        else n += (size_t)snprintf(all + n, sizeof all - n, "; %s %.60s, %.60s", makers[i].what, x, y);
     }
-    return 0;
+    return n ? kd_fail(err, KD_EUSAGE, "%s: not comparable", all) : 0;
 }
 
 void kd_made_read(kd_made *made, const kd_frame *f)

@@ -3,10 +3,20 @@
 #define KD_STATS_H
 #include "tensor/tensor.h"
 
-/// How features were made; NULL where it is not known. Texts belong to whoever made the struct.
-typedef struct kd_made { const char *extractor, *extractor_hash, *resizer, *images_resizer; } kd_made;
+/// How features were made, and before them the images; NULL where it is not known. Texts belong to whoever made the struct.
+typedef struct kd_made {
+    const char *extractor, *extractor_hash, *resizer;
+    const char *images_resizer, *images_crop, *images_background, *images_quantize;
+} kd_made;
+enum { KD_MADE_FIELDS = 7 };
+/// Field i, in the order above; the fields of images are those from KD_MADE_IMAGES on.
+enum { KD_MADE_IMAGES = 3 };
+const char **kd_made_field(kd_made *made, int i);
+/// What a stream of images says in its metadata: `resizer`, `crop`, `background`, `quantize` (formats/images.md). Samples have no more
+/// than the last. The texts are the frame's; the other fields are NULL.
+kd_made kd_made_of_images(const kd_frame *meta);
 
-/// Two sets were not made the same way: says how, KD_EUSAGE. What is known of one side only passes.
+/// Two sets were not made the same way: says all that differs, KD_EUSAGE. What is known of one side only passes.
 int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const char *b_name, kd_err *err);
 
 typedef struct kd_stats {

@@ -49,6 +49,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
     if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
     e->resize = kd_resize_of(resize);
     e->device = a->common.device;
+    a->source.mixed = s->force;
     if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
     if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);
     if (!a->write_ref && !a->reference) return kd_fail(err, KD_EUSAGE, "expected a reference");

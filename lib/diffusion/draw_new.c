@@ -244,6 +244,7 @@ static int set_metadata(kd_drawing *d, kd_err *err)
     KD_TRY(set_schedule(f, d, err));
     KD_TRY(set_guidance(f, d, err));
     if (o->invert) KD_TRY(kd_frame_set_meta(f, "inverted", "1", err));
+    if (d->info.dtype == KD_U8) KD_TRY(kd_frame_set_meta(f, "quantize", o->trunc ? "trunc" : "round", err));
     KD_TRY(kd_frame_set_meta(f, "model", m->hash, err));
     const char *carried[] = { "class_names", "kd_history", "kd_step" };
     for (int i = 0; i < 3; i++)

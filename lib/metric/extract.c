@@ -132,16 +132,18 @@ int kd_extract_add(kd_extractor *x, const kd_pictures *p, kd_err *err)
     return 0;
 }
 
-kd_made kd_extractor_made(const kd_extractor *x, const char *images_resizer)
+kd_made kd_extractor_made(const kd_extractor *x, const kd_made *images)
 {
-    return (kd_made){ x->net->name, x->net->hash, kd_resize_name(x->o.resize), images_resizer };
+    kd_made made = images ? *images : (kd_made){0};
+    made.extractor = x->net->name, made.extractor_hash = x->net->hash, made.resizer = kd_resize_name(x->o.resize);
+    return made;
 }
 
 int64_t kd_extract_count(const kd_extractor *x) { return x->count; }
 
-int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const char *images_resizer, kd_err *err)
+int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const kd_made *images, kd_err *err)
 {
-    const kd_made made = kd_extractor_made(x, images_resizer);
+    const kd_made made = kd_extractor_made(x, images);
     KD_TRY(flush(x, err));
     return kd_collect_finish(s, x->set, name, &made, err);
 }

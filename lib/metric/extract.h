@@ -18,14 +18,14 @@ typedef struct kd_extractor kd_extractor;
 /// errors  those of find.h
 int kd_extractor_open(kd_extractor **x, const kd_extract_options *o, kd_err *err);
 void kd_extractor_close(kd_extractor *x);
-/// How what it makes is made; texts are the extractor's.
-kd_made kd_extractor_made(const kd_extractor *x, const char *images_resizer);
+/// How what it makes of such images is made (NULL: nothing is known of them); its texts are the extractor's and theirs.
+kd_made kd_extractor_made(const kd_extractor *x, const kd_made *images);
 
-/// Starts a set; then its images in runs; then the set. images_resizer: NULL, or how the images were prepared.
+/// Starts a set; then its images in runs; then the set. images: NULL, or how they were prepared.
 /// errors  KD_EUSAGE for other than 1 or 3 channels, runs of another size than the first
 int kd_extract_begin(kd_extractor *x, kd_err *err);
 int kd_extract_add(kd_extractor *x, const kd_pictures *p, kd_err *err);
-int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const char *images_resizer, kd_err *err);
+int kd_extract_end(kd_set **s, kd_extractor *x, const char *name, const kd_made *images, kd_err *err);
 int64_t kd_extract_count(const kd_extractor *x);                   // images added since the beginning
 
 #endif

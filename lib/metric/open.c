@@ -14,11 +14,16 @@ void kd_set_source_close(kd_set_source *source)
     source->extractor = NULL;
 }
 
-static int begin(kd_set_source *source, const char *name, const char *images_resizer, kd_err *err)
+static int compare(const kd_set_source *source, const char *name, const kd_made *images, kd_err *err)
+{
+    const kd_made made = kd_extractor_made(source->extractor, images);
+    return source->against ? kd_made_alike(&source->against->made, source->against->name, &made, name, err) : 0;
+}
+
+static int begin(kd_set_source *source, const char *name, const kd_made *images, kd_err *err)
 {
     if (!source->extractor) KD_TRY(kd_extractor_open(&source->extractor, &source->options, err));
-    const kd_made made = kd_extractor_made(source->extractor, images_resizer);
-    if (source->against) KD_TRY(kd_made_alike(&source->against->made, source->against->name, &made, name, err));
+    KD_TRY(compare(source, name, images, err));
     return kd_extract_begin(source->extractor, err);
 }
 
@@ -30,19 +35,64 @@ static int add(kd_set_source *source, const kd_pictures *p, kd_err *err)
     return 0;
 }
 
+/// How the images of a stream so far were made, records whose metadata go with their frames taken together; owns its texts.
+struct origin { kd_made made; kd_str text[KD_MADE_FIELDS]; };
+
+static void origin_free(struct origin *o)
+{
+    for (int i = 0; i < KD_MADE_FIELDS; i++) free(o->text[i].p);
+}
+
+// Whether "a+b" has b.
+static bool has_part(const char *list, const char *part)
+{
+    const size_t n = strlen(part);
+    for (const char *at = list; at; at = strchr(at, '+'), at += at != NULL)
+        if (!strncmp(at, part, n) && (!at[n] || at[n] == '+')) return true;
+    return false;
+}
+
+// Adds what a record says of itself. Two records that say different things are not one set, unless that is wanted: then "a+b".
+static int origin_add(struct origin *o, const kd_frame *meta, const char *name, bool mixed, bool *more, kd_err *err)
+{
+    kd_made made = kd_made_of_images(meta);
+    *more = false;
+    if (!mixed) KD_TRY(kd_made_alike(&o->made, name, &made, "another record of it", err));
+    for (int i = KD_MADE_IMAGES; i < KD_MADE_FIELDS; i++) {
+        const char *text = *kd_made_field(&made, i);
+        kd_str *s = &o->text[i];
+        if (!text || (s->n && has_part(s->p, text))) continue;
+        KD_TRY(kd_str_printf(s, err, "%s%s", s->n ? "+" : "", text));
+        *kd_made_field(&o->made, i) = s->p;
+        *more = true;
+    }
+    return 0;
+}
+
 // All records to the end of the stream.
-static int from_images(kd_set **s, kd_images_reader *r, const char *name, kd_set_source *source, kd_err *err)
+static int take_images(kd_set **s, kd_images_reader *r, struct origin *o, const char *name, kd_set_source *source, kd_err *err)
 {
     const kd_images_info *info = kd_images_info_of(r);
-    const char *resizer = kd_frame_meta(info->meta, "resizer");
-    KD_TRY(begin(source, name, resizer, err));
+    bool more;
+    KD_TRY(origin_add(o, info->meta, name, source->mixed, &more, err));
+    KD_TRY(begin(source, name, &o->made, err));
     for (kd_images run;;) {
         KD_TRY(kd_images_next(r, &run, err));
         if (!run.n) break;
+        KD_TRY(origin_add(o, kd_images_meta(r), name, source->mixed, &more, err));
+        if (more) KD_TRY(compare(source, name, &o->made, err));
         const kd_pictures p = { info->dtype, run.n, info->h, info->w, info->c, run.image, run.index };
         KD_TRY(add(source, &p, err));
     }
-    return kd_extract_end(s, source->extractor, name, resizer, err);
+    return kd_extract_end(s, source->extractor, name, &o->made, err);
+}
+
+static int from_images(kd_set **s, kd_images_reader *r, const char *name, kd_set_source *source, kd_err *err)
+{
+    struct origin o = {0};
+    const int code = take_images(s, r, &o, name, source, err);
+    origin_free(&o);
+    return code;
 }
 
 // Takes in.

@@ -8,6 +8,7 @@ typedef struct kd_set_source {
     kd_extract_options options;
     void (*progress)(int64_t images);  // or NULL
     const kd_set *against;             // NULL, or what the images will be compared with: refused at once if made differently
+    bool mixed;                        // records of one stream may be made differently: the set then says "bicubic+lanczos"
     kd_extractor *extractor;           // NULL until then; kd_set_source_close
 } kd_set_source;
 void kd_set_source_close(kd_set_source *source);

@@ -15,6 +15,9 @@ static int say_set(kd_str *to, const char *side, const kd_set *s, const char *en
     if (s->made.extractor_hash) KD_TRY(kd_str_printf(to, err, " %s", s->made.extractor_hash));
     if (s->made.resizer) KD_TRY(kd_str_printf(to, err, ", resize %s", s->made.resizer));
     if (s->made.images_resizer) KD_TRY(kd_str_printf(to, err, ", images resized by %s", s->made.images_resizer));
+    if (s->made.images_crop) KD_TRY(kd_str_printf(to, err, ", crop %s", s->made.images_crop));
+    if (s->made.images_background) KD_TRY(kd_str_printf(to, err, ", background %s", s->made.images_background));
+    if (s->made.images_quantize) KD_TRY(kd_str_printf(to, err, ", quantized by %s", s->made.images_quantize));
     return kd_str_printf(to, err, "%s\n", end);
 }
 
@@ -39,10 +42,12 @@ static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null();
 // {s:o} with a NULL object fails and frees what came before, so memory is checked once, at the end.
 static json_t *set_json(const kd_set *s)
 {
-    return json_pack("{s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o}", "file", text(s->name), "n",
+    return json_pack("{s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", text(s->name), "n",
                      s->n ? json_integer(s->n) : json_null(), "dimensions", (json_int_t)s->pool.d, "features", s->feature.x != NULL,
                      "extractor", text(s->made.extractor), "extractor_hash", text(s->made.extractor_hash),
-                     "resizer", text(s->made.resizer), "images_resizer", text(s->made.images_resizer));
+                     "resizer", text(s->made.resizer), "images_resizer", text(s->made.images_resizer),
+                     "images_crop", text(s->made.images_crop), "images_background", text(s->made.images_background),
+                     "images_quantize", text(s->made.images_quantize));
 }
 
 int kd_scores_json(json_t **doc, const kd_scores *s, const kd_set *a, const kd_set *b, kd_err *err)

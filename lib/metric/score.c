@@ -179,7 +179,7 @@ int kd_scores_of(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score_
     *s = (kd_scores){0};
     if (kd_made_alike(&a->made, a->name, &b->made, b->name, &differ)) {
         if (!o->force) return kd_fail(err, differ.code, "%s (--force compares them)", differ.msg);
-        note(s, "%.190s", differ.msg);
+        note(s, "%.519s", differ.msg);
     }
     if (a->pool.d != b->pool.d)
         return kd_fail(err, KD_EUSAGE, "%s has %lld features an image, %s has %lld", a->name, (long long)a->pool.d, b->name,

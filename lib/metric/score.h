@@ -34,7 +34,7 @@ typedef struct kd_score {
 enum { KD_SCORES_MAX = 10, KD_NOTES_MAX = 6 };
 typedef struct kd_scores {
     kd_score score[KD_SCORES_MAX]; int n;
-    char note[KD_NOTES_MAX][200]; int n_notes;       // what a reader of the numbers must know
+    char note[KD_NOTES_MAX][520]; int n_notes;       // what a reader of the numbers must know
 } kd_scores;
 
 /// errors  KD_EUSAGE if the sets were made differently (without force), or lack what a metric asked for needs, with what would help;

@@ -25,7 +25,8 @@ void kd_set_free(kd_set *s)
     if (m) {
         kd_frame_free(m->frame);
         kd_spool_free(m->feature), kd_spool_free(m->logit), kd_spool_free(m->index);
-        for (int i = 0; i < 4; i++) kd_free(m->moments[i]), free(m->text[i]);
+        for (int i = 0; i < 4; i++) kd_free(m->moments[i]);
+        for (int i = 0; i < KD_MADE_FIELDS; i++) free(m->text[i]);
         kd_free(m->narrow), kd_free(m->at);
     }
     kd_free(m);
@@ -43,12 +44,12 @@ int kd_set_room(kd_set *s, int first, int64_t d, kd_err *err)
 
 int kd_set_copy_made(kd_set *s, const kd_made *made, kd_err *err)
 {
-    const char *from[4] = { made->extractor, made->extractor_hash, made->resizer, made->images_resizer };
-    const char **to[4] = { &s->made.extractor, &s->made.extractor_hash, &s->made.resizer, &s->made.images_resizer };
-    for (int i = 0; i < 4; i++) {
-        if (!from[i]) continue;
-        *to[i] = s->memory->text[i] = kd_strdup(from[i]);
-        if (!*to[i]) return kd_fail_memory(err, "a set of features");
+    kd_made from = *made;
+    for (int i = 0; i < KD_MADE_FIELDS; i++) {
+        const char *text = *kd_made_field(&from, i);
+        if (!text) continue;
+        *kd_made_field(&s->made, i) = s->memory->text[i] = kd_strdup(text);
+        if (!s->memory->text[i]) return kd_fail_memory(err, "a set of features");
     }
     return 0;
 }

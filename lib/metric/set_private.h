@@ -10,7 +10,7 @@ struct kd_set_memory {
     double *moments[4];        // mu, cov, mu_s, cov_s
     float *narrow;             // rows brought to single precision
     int64_t *at;               // order of the rows by index
-    char *text[4];             // of `made`
+    char *text[KD_MADE_FIELDS];            // of `made`
 };
 
 /// An empty set with a name and its memory.

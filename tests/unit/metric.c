@@ -452,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_fid_golden), cmocka_unit_test(test_kid_golden), cmocka_unit_test(test_kid_subsets),
         cmocka_unit_test(test_kid_digits), cmocka_unit_test(test_kid_subsets_plain),
         cmocka_unit_test(test_fid_closed_form), cmocka_unit_test(test_fid_self), cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_coverage), cmocka_unit_test(test_coverage_of_copies), cmocka_unit_test(test_inception_score), cmocka_unit_test(test_spread) };
+        cmocka_unit_test(test_coverage), cmocka_unit_test(test_coverage_of_copies),
+        cmocka_unit_test(test_inception_score), cmocka_unit_test(test_spread) };
     return cmocka_run_group_tests_name("metric", tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int collected(kd_err *err)
     for (int i = 0; i < N; i++) index[i] = N - i;
     int code = kd_collect_new(&c, D, 2, D, true, err);
     if (!code) code = kd_collect_add(c, N, &(kd_vectors){ rows[0], spatial, logits, index }, err);
-    if (!code) code = kd_collect_finish(&s, c, "set", &(kd_made){ "a", "b", "c", "d" }, err);
+    if (!code) code = kd_collect_finish(&s, c, "set", &(kd_made){ .extractor = "a", .resizer = "c", .images_crop = "d" }, err);
     for (int features = 0; !code && features < 2; features++) {
         code = kd_out_open(&out, "/dev/null", false, err);
         if (!code) code = kd_set_write(out, s, features, "history", err);
