@@ -193,13 +193,15 @@ int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_t
     return err->code;
 }
 
+enum { COUNT_BITS = 53 };                             // more than any run counts, and exact in the schedules' double
+
 static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool same_optimizer, kd_err *err)
 {
     KD_TRY(get_int(f, path, "kd_step", KD_MAX_STEP, &t->step, err));
-    KD_TRY(get_int(f, path, "kd_seen", (int64_t)1 << 40, &t->seen, err));
-    KD_TRY(get_int(f, path, "kd_lr_step", INT64_MAX, &t->lr_step, err));
-    KD_TRY(get_int(f, path, "kd_ema_step", INT64_MAX, &t->ema_step, err));
-    KD_TRY(get_int(f, path, "kd_opt_step", INT64_MAX, &t->opt_step, err));
+    KD_TRY(get_int(f, path, "kd_seen", KD_MAX_SEEN, &t->seen, err));
+    KD_TRY(get_int(f, path, "kd_lr_step", (int64_t)1 << COUNT_BITS, &t->lr_step, err));
+    KD_TRY(get_int(f, path, "kd_ema_step", (int64_t)1 << COUNT_BITS, &t->ema_step, err));
+    KD_TRY(get_int(f, path, "kd_opt_step", (int64_t)1 << COUNT_BITS, &t->opt_step, err));
     if (!same_optimizer) t->opt_step = 0;
     if (t->o.gns && kd_frame_meta(f, "kd_gns_beta")) {
         KD_TRY(get_num_from(f, path, "kd_gns_square", -INFINITY, &t->gns.square, err));       // estimates: either sign

@@ -67,6 +67,7 @@ static int scan(kd_log *log, int64_t step, off_t *keep, double *elapsed, kd_err 
         if (l.scores) log->scored = l.step;
         *keep += n;
     }
+    if (n < 0 && !feof(log->f)) fail(log, KD_EFAIL, err);        // what could not be read is not cut
     free(text);
     return err->code;
 }

@@ -161,7 +161,7 @@ static int train(loop *l, kd_err *err)
 {
     const kd_loop *o = l->o;
     const int64_t last = o->steps ? o->steps : KD_MAX_STEP;
-    if (l->first > 0) KD_TRY(beside(l, true, err));
+    if (l->first > 0) KD_TRY(beside(l, !o->anew, err));
     l->began = kd_clock();
     for (int64_t step = l->first; step < last; ) {
         if (kd_interrupted()) return stop(l, err);

@@ -5,7 +5,8 @@
 #include "diffusion/denoiser.h"
 #include "train/optimizer.h"
 
-enum { KD_MAX_STEP = (1 << 24) - 1 };      // the random streams count this far
+enum { KD_MAX_STEP = (1 << 24) - 1 };      // the random streams count this far, and images up to
+#define KD_MAX_SEEN ((int64_t)1 << 40)
 
 typedef struct kd_train_opts {
     int64_t batch, accum;      // images of a micro-batch, micro-batches of a step
@@ -35,7 +36,7 @@ int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
 void kd_trainer_free(kd_trainer *t);
 
-/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN"; the weights are then those
+/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN", or past KD_MAX_SEEN images; the weights are then those
 /// of the step before.
 int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err);
 
