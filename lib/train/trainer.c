@@ -203,7 +203,8 @@ int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd
 
     assert(t->step < KD_MAX_STEP);
     if (t->seen > KD_MAX_SEEN - t->o.batch * t->o.accum)
-        return kd_fail(err, KD_EFAIL, "step %lld: the random streams end after %lld images", (long long)t->step + 1, (long long)KD_MAX_SEEN);
+        return kd_fail(err, KD_EFAIL, "step %lld: the random streams end after %lld images", (long long)t->step + 1,
+                       (long long)KD_MAX_SEEN);
     if (t->o.accum > 1) KD_TRY(t->be->fill(t->be, t->s.grad, 0, (size_t)t->ps->trained * sizeof(float), err));
     for (int64_t k = 0; k < t->o.accum; k++) {
         double part = 0;

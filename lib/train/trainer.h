@@ -36,8 +36,8 @@ int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
 void kd_trainer_free(kd_trainer *t);
 
-/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN", or past KD_MAX_SEEN images; the weights are then those
-/// of the step before.
+/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN", or past KD_MAX_SEEN
+/// images; the weights are then those of the step before.
 int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err);
 
 int64_t kd_trainer_steps(const kd_trainer *t);               // optimizer steps done
