@@ -9,12 +9,42 @@
 #include <string.h>
 
 struct args {
-    const char *reference, *samples, *metrics, *write_ref;
+    const char *reference, *samples, *metrics, *write_ref, *resize;
     bool json, keep;
     kd_score_options score;
     kd_set_source source;
     kd_common common;
 };
+
+enum { BALLS = KD_SCORE_PRECISION | KD_SCORE_RECALL | KD_SCORE_DENSITY | KD_SCORE_COVERAGE };
+
+// An option of scores that are not asked for would be without effect; with --write-ref none are.
+static int check_used(const struct args *a, unsigned metrics, kd_err *err)
+{
+    const kd_score_options *s = &a->score;
+    const unsigned drawn = KD_SCORE_KID | KD_SCORE_FID_INFINITE | (s->bootstrap ? KD_SCORE_FID : 0);
+    const struct { const void *to; const char *name; unsigned of; const char *takes; } options[] = {
+        { &a->metrics, "--metrics", ~0U, "scores" }, { &a->json, "--json", ~0U, "scores" }, { &a->common.out, "--out", ~0U, "scores" },
+        { &s->bootstrap, "--bootstrap", KD_SCORE_FID, "fid" }, { &s->kid_subsets, "--kid-subsets", KD_SCORE_KID, "kid" },
+        { &s->kid_size, "--kid-size", KD_SCORE_KID, "kid" }, { &s->kid_part, "--kid-part", KD_SCORE_KID_PARTS, "kid-parts" },
+        { &s->neighbours, "--neighbours", BALLS, "precision, recall, density or coverage" },
+        { &s->splits, "--splits", KD_SCORE_IS, "is" }, { &s->points, "--points", KD_SCORE_FID_INFINITE, "fid-infinite" },
+        { &s->ridge, "--ridge", KD_SCORE_FID | KD_SCORE_SFID, "fid or sfid" },
+        { &s->seed, "--seed", drawn, "kid, fid-infinite or --bootstrap" } };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (metrics & options[i].of || !kd_given(&a->common, options[i].to)) continue;
+        return a->write_ref ? kd_fail(err, KD_EUSAGE, "%s has no use with --write-ref FILE, which computes no scores", options[i].name)
+                            : kd_fail(err, KD_EUSAGE, "%s has no use without %s", options[i].name, options[i].takes);
+    }
+    return 0;
+}
+
+// The same for what only sets of images use.
+static int check_images(const struct args *a, kd_err *err)
+{
+    if (a->source.extractor || (!a->source.options.features && !a->resize)) return 0;
+    return kd_fail(err, KD_EUSAGE, "%s has no use without images", a->source.options.features ? "--features" : "--resize");
+}
 
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
@@ -48,10 +78,12 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
                         KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
     if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
     e->resize = kd_resize_of(resize);
+    a->resize = *resize ? resize : NULL;
     e->device = a->common.device;
     a->source.mixed = s->force;
     if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
     if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);
+    KD_TRY(check_used(a, a->write_ref ? 0 : s->metrics ? s->metrics : KD_SCORE_FID | KD_SCORE_KID, err));
     if (!a->write_ref && !a->reference) return kd_fail(err, KD_EUSAGE, "expected a reference");
     if (!a->reference) a->reference = "-";
     if (!a->samples) a->samples = "-";
@@ -70,6 +102,7 @@ static int write_reference(struct args *a, kd_err *err)
     kd_extract_options *e = &a->source.options;
     e->spatial = true, e->keep = a->keep;
     if (!code) code = kd_set_open(&set, a->reference, &a->source, err);
+    if (!code) code = check_images(a, err);
     if (!code && a->keep && !set->feature.x) code = kd_fail(err, KD_EUSAGE, "%s: has no feature vectors to keep", set->name);
     if (!code) code = kd_set_write(out, set, a->keep, a->common.history, err);
     if (!code) code = kd_out_commit(out, err);
@@ -102,6 +135,8 @@ static int compare(struct args *a, kd_err *err)
     if (!a->score.force) a->source.against = reference;
     if (!code) code = kd_set_open(&samples, a->samples, &a->source, err);
     kd_status_clear();
+    if (!code) code = check_images(a, err);
+    if (!code) code = check_used(a, kd_scores_chosen(reference, samples, &a->score), err);
     if (!code) code = kd_scores_of(&s, reference, samples, &a->score, err);
     if (!code) code = tell(&text, a, &s, reference, samples, err);
     if (!code) code = kd_out_write(out, text.p, text.n, err);

@@ -121,6 +121,8 @@ static int work(const struct args *a, kd_images_reader *in, kd_out *out, struct 
     if (info->c != 1 && info->c != 3)
         return kd_fail(err, KD_EUSAGE, "images of %lld channels: expected 1 or 3", (long long)info->c);
     if (a->by_class && !info->has_label) return kd_fail(err, KD_EUSAGE, "--by-class: the images have no labels");
+    if (info->dtype == KD_U8 && kd_given(&a->common, &a->quantize))
+        return kd_fail(err, KD_EUSAGE, "--quantize: the images are in 8 bits already");
     const int64_t most = wanted(a);
     const size_t size = (size_t)(info->h * info->w * info->c);
     int64_t seen = 0;

@@ -17,8 +17,10 @@ static int parse(int argc, char **argv, struct args *a, kd_err *err)
         KD_OPT_FLAG('s', "stats", &a->stats, "with the least, greatest and mean value of each tensor"),
         KD_OPT_ARG("FILE", &a->file, 1, "any file or stream of the kd tools, or - for stdin"),
         KD_OPT_END };
-    return kd_cli_parse("kd-info", "Says what a file of tensors, a model, a checkpoint or a stream of images is and holds.", opts,
-                        KD_WITH_OUT, argc, argv, &a->common, err);
+    KD_TRY(kd_cli_parse("kd-info", "Says what a file of tensors, a model, a checkpoint or a stream of images is and holds.", opts,
+                        KD_WITH_OUT, argc, argv, &a->common, err));
+    return a->config && (a->json || a->stats) ? kd_fail(err, KD_EUSAGE, "--config prints the config alone: not with %s",
+                                                        a->json ? "--json" : "--stats") : 0;
 }
 
 // Text ---------------------------------------------------------------------------------------------------------

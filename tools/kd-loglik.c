@@ -84,6 +84,8 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "the model has %lld classes and the images no labels: say --class", (long long)c->classes);
     KD_TRY(kd_classes_parse(&r->classes, a->classes, c->classes, err));
     r->spread = info->dtype == KD_U8 && !(a->dequantize && !strcmp(a->dequantize, "none"));
+    if (info->dtype != KD_U8 && a->dequantize && !strcmp(a->dequantize, "uniform"))
+        return kd_fail(err, KD_EUSAGE, "--dequantize uniform: the images are floats, which have no levels to spread over");
     r->size = c->size[0] * c->size[1] * c->channels;
     r->x = kd_alloc((size_t)(a->batch * r->size) * sizeof *r->x);
     r->v = kd_alloc((size_t)(a->batch * a->o.probes * r->size) * sizeof *r->v);

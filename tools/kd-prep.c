@@ -71,6 +71,8 @@ static int parse_colour(const char *s, uint8_t colour[3], kd_err *err)
 
 static int check(const struct args *a, kd_prep *p, kd_err *err)
 {
+    const char *idle = a->size ? NULL : kd_given(&a->common, &a->crop) ? "--crop" : kd_given(&a->common, &a->resize) ? "--resize" : NULL;
+    if (idle) return kd_fail(err, KD_EUSAGE, "%s: only with --size, which says what to make the pictures fit", idle);
     static const struct { const char *name; kd_filter filter; } filters[] = {
         { "bicubic", KD_BICUBIC }, { "lanczos", KD_LANCZOS }, { "box", KD_BOX }, { "bilinear", KD_BILINEAR } };
     for (int i = 0; i < 4; i++)

@@ -52,6 +52,16 @@ static int check_used(const struct args *a, const kd_opt *opts, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "--steps: not with --sigmas or dpm_adaptive, which have steps of their own");
     if (kd_given(&a->common, &d->schedule) && d->sigmas)
         return kd_fail(err, KD_EUSAGE, "--schedule: not with --sigmas, which are the levels themselves");
+    if (a->quantize && (d->as_float || d->invert))
+        return kd_fail(err, KD_EUSAGE, "--quantize: not with %s, which gives floats", d->as_float ? "--float" : "--invert");
+    if (kd_given(&a->common, &d->seed) && (d->seeds || d->interpolate))
+        return kd_fail(err, KD_EUSAGE, "--seed: not with %s, which names the seeds", d->seeds ? "--seeds" : "--interpolate");
+    const char *idle = !kd_sampler_uses(s, "s_churn") || d->o.s_churn > 0 ? NULL : kd_given(&a->common, &d->o.s_tmin) ? "s-tmin"
+                     : kd_given(&a->common, &d->o.s_tmax) ? "s-tmax" : kd_given(&a->common, &d->o.s_noise) ? "s-noise" : NULL;
+    if (idle) return kd_fail(err, KD_EUSAGE, "--%s: %s adds noise with --s-churn only", idle, s->name);
+    if (kd_given(&a->common, &d->o.s_noise) && kd_sampler_uses(s, "eta") && kd_sampler_eta(s, &d->o) == 0)
+        return kd_fail(err, KD_EUSAGE, "--s-noise: with eta 0 %s adds no noise", s->name);
+    if (d->noise && !kd_sampler_draws(s, &d->o)) return kd_fail(err, KD_EUSAGE, "--noise: with these options %s adds none", s->name);
     if (kd_given(&a->common, &d->guidance.percentile) && d->guidance.threshold != KD_THRESHOLD_DYNAMIC)
         return kd_fail(err, KD_EUSAGE, "--percentile: only with --threshold dynamic");
     return a->interval && d->guidance.scale == 1 ? kd_fail(err, KD_EUSAGE, "--cfg-interval: --cfg says how much (2, for instance)") : 0;

@@ -78,9 +78,15 @@ bool kd_sampler_uses(const kd_sampler *s, const char *option)
     return false;
 }
 
-static double eta_of(const kd_sampler *s, const kd_sampler_opts *o)
+double kd_sampler_eta(const kd_sampler *s, const kd_sampler_opts *o)
 {
     return !isnan(o->eta) ? o->eta : kd_sampler_ends_above_zero(s) ? 0 : 1;
+}
+
+bool kd_sampler_draws(const kd_sampler *s, const kd_sampler_opts *o)
+{
+    if (s->noise == KD_NOISE_NONE || o->s_noise == 0) return false;
+    return kd_sampler_uses(s, "s_churn") ? o->s_churn > 0 : !kd_sampler_uses(s, "eta") || kd_sampler_eta(s, o) > 0;
 }
 
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room)
@@ -88,7 +94,7 @@ char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *bu
     const double order = o->order ? (double)o->order : s->run == kd_dpm_adaptive ? 3 : 4;
     const struct { const char *name; double v; } numbers[] = {
         { "order", order }, { "rtol", o->rtol }, { "atol", o->atol }, { "h_init", o->h_init }, { "pcoeff", o->pcoeff },
-        { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", eta_of(s, o) },
+        { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", kd_sampler_eta(s, o) },
         { "s_churn", o->s_churn }, { "s_tmin", o->s_tmin }, { "s_tmax", o->s_tmax }, { "s_noise", o->s_noise }, { "r", o->r } };
     size_t at = 0;
     buf[0] = 0;
@@ -230,7 +236,7 @@ static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *
 int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err)
 {
     kd_sampler_opts o = *s->o;
-    o.eta = eta_of(s->sampler, &o);
+    o.eta = kd_sampler_eta(s->sampler, &o);
     KD_TRY(check_options(s->sampler, &o, err));
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
     if (n == 0) return 0;

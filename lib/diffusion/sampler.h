@@ -44,6 +44,10 @@ int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps);
 
 /// Whether it uses an option, "s_noise" or "s-noise".
 bool kd_sampler_uses(const kd_sampler *s, const char *option);
+/// Its eta, also where none is given.
+double kd_sampler_eta(const kd_sampler *s, const kd_sampler_opts *o);
+/// Whether a run with these options adds noise on its way.
+bool kd_sampler_draws(const kd_sampler *s, const kd_sampler_opts *o);
 /// The options that it uses, as "eta=1 s_noise=1" (at most 255 bytes); returns buf.
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room);
 

@@ -172,9 +172,14 @@ static void warn(kd_scores *s, const kd_set *a, const kd_set *b, unsigned m)
             note(s, "%.80s: does not say how its features were made", both[i]->name);
 }
 
+unsigned kd_scores_chosen(const kd_set *a, const kd_set *b, const kd_score_options *o)
+{
+    return o->metrics ? o->metrics : KD_SCORE_FID | (a->feature.x && b->feature.x ? KD_SCORE_KID : 0);
+}
+
 int kd_scores_of(kd_scores *s, const kd_set *a, const kd_set *b, const kd_score_options *o, kd_err *err)
 {
-    const unsigned standard = KD_SCORE_FID | (a->feature.x && b->feature.x ? KD_SCORE_KID : 0), m = o->metrics ? o->metrics : standard;
+    const unsigned m = kd_scores_chosen(a, b, o);
     kd_err differ = {0};
     *s = (kd_scores){0};
     if (kd_made_alike(&a->made, a->name, &b->made, b->name, &differ)) {

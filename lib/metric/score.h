@@ -37,6 +37,8 @@ typedef struct kd_scores {
     char note[KD_NOTES_MAX][520]; int n_notes;       // what a reader of the numbers must know
 } kd_scores;
 
+/// The metrics asked for, or the standard ones of these sets.
+unsigned kd_scores_chosen(const kd_set *reference, const kd_set *samples, const kd_score_options *o);
 /// errors  KD_EUSAGE if the sets were made differently (without force), or lack what a metric asked for needs, with what would help;
 ///         those of fid.h, kid.h, neighbours.h
 int kd_scores_of(kd_scores *s, const kd_set *reference, const kd_set *samples, const kd_score_options *o, kd_err *err);
