@@ -302,6 +302,7 @@ int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int 
             shared[n++] = all[i];
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);                 // a write past `ulimit -f` fails with EFBIG
     kd_opt *table = NULL;
     if (make_history(&common->history, tool, argc, argv, err) || join_tables(&table, opts, shared, err))
         return err->code;
@@ -312,7 +313,7 @@ int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int 
                 printf("%s (kd) %s\n", tool, KD_VERSION);
             else
                 (p.help ? option_help : option_complete)(tool, summary, opts, shared);
-            exit(0);
+            exit(kd_tool_exit(tool, err));
         }
         give_words(&p);
     }
@@ -335,10 +336,24 @@ void kd_cli_free(kd_common *common)
     common->n_given = 0;
 }
 
+// What was printed with printf may still be in its buffer. A full one that could not be written has left the error mark
+// only, without its reason.
+static int end_stdout(kd_err *err)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return 0;
+    if (errno == EPIPE)
+        return kd_fail(err, KD_EPIPE, "closed");
+    return kd_fail(err, KD_EFAIL, "stdout: %s", errno ? strerror(errno) : "cannot be written");
+}
+
 int kd_tool_exit(const char *tool, const kd_err *err)
 {
+    kd_err last = *err;
     kd_status_clear();
-    if (err->code && err->msg[0])
-        fprintf(stderr, "%s: %s\n", tool, err->msg);
-    return err->code;
+    end_stdout(&last);
+    if (last.code && last.msg[0])
+        fprintf(stderr, "%s: %s\n", tool, last.msg);
+    return last.code;
 }

@@ -44,10 +44,11 @@ typedef struct kd_common {
 
 enum { KD_WITH_OUT = 1, KD_WITH_THREADS = 2, KD_WITH_DEVICE = 4 };   // which common options the tool has beside -q, --no-history
 
-/// Starts a tool: parses argv by the table and the common options, ignores SIGPIPE (writes then fail with KD_EPIPE),
-/// sets the thread count. `--opt value` and `--opt=value`; letters may be joined; `--` ends options; `-` is a word.
-/// `--help`, `--version` and the hidden `--complete` print to stdout and exit 0: the only exit in the library, on the
-/// tool's behalf before any work.
+/// Starts a tool: parses argv by the table and the common options, ignores SIGPIPE and SIGXFSZ (writes then fail
+/// with KD_EPIPE or a sentence), sets the thread count. `--opt value` and `--opt=value`; letters may be joined; `--` ends
+/// options; `-` is a word.
+/// `--help`, `--version` and the hidden `--complete` print to stdout and exit 0, or 1 with a sentence if stdout cannot be
+/// written: the only exit in the library, on the tool's behalf before any work.
 /// `--complete` prints a line for each option: "--name", a tab, and what it takes ("FILE", "N", "a|b|c" or nothing).
 /// Words are moved to the front of argv (kd_args points there).
 /// summary   one line for --help and the man page's NAME
@@ -59,7 +60,8 @@ void kd_cli_free(kd_common *common);
 /// Was an option given that is stored there (an entry's `to`)? So that no value has to mean "not given".
 bool kd_given(const kd_common *common, const void *to);
 
-/// Prints "TOOL: message" on stderr if there is an error (quietly for KD_EPIPE) and returns the exit status.
+/// Prints "TOOL: message" on stderr if there is an error (quietly for KD_EPIPE) and returns the exit status. What was
+/// printed on stdout and could not be written is an error too: "stdout: No space left on device".
 int kd_tool_exit(const char *tool, const kd_err *err);
 
 /// The known word nearest to `word` (edit distance at most 1/3 of its length, at least 1), or NULL. For "did you mean".

@@ -11,13 +11,14 @@ static int steps(kd_sampler_run *r, double eta, kd_err *err)
     KD_TRY(kd_run_buffer(r, &D, err));
     KD_TRY(kd_run_buffer(r, &z, err));
     for (r->step = 0; r->step < r->steps; r->step++) {
-        const double s = r->sigmas[r->step], s1 = r->sigmas[r->step + 1], a = 1 / (1 + s * s), a1 = 1 / (1 + s1 * s1);
-        const double deviation = eta * sqrt((1 - a1) / (1 - a) * (1 - a / a1)) * (s1 > 0);
+        const double s = r->sigmas[r->step], s1 = r->sigmas[r->step + 1];
+        // sigma_t / sqrt(a1), written in s: 1 - a has no digits left where s is small. DDIM goes up the levels too.
+        const double deviation = eta > 0 ? eta * s1 / s * sqrt(s * s - s1 * s1) : 0;
         KD_TRY(kd_run_denoise(r, D, r->x, s, err));
-        // x_{t-1} = sqrt(a1) x0 + sqrt(1 - a1 - deviation^2) eps + deviation z, eps = (x - x0)/s, all over sqrt(a1)
-        const double c = sqrt(fmax(0, (1 - a1 - deviation * deviation) / a1)) / s;
+        // x_{t-1} = sqrt(a1) x0 + sqrt(1 - a1 - sigma_t^2) eps + sigma_t z, eps = (x - x0)/s, all over sqrt(a1)
+        const double c = sqrt(s1 * s1 - deviation * deviation) / s;
         kd_run_mix(r, r->x, c, r->x, 1 - c, D);
-        KD_TRY(kd_run_add_noise(r, r->x, r->o->s_noise * deviation / sqrt(a1), r->step, s, s1, z, err));
+        KD_TRY(kd_run_add_noise(r, r->x, r->o->s_noise * deviation, r->step, s, s1, z, err));
     }
     return 0;
 }

@@ -50,6 +50,7 @@ static int check(const kd_drawing *d, const kd_draw_opts *o, kd_err *err)
     KD_TRY(refuse(o->mask && !o->from, "--mask: only with --from, the pictures that are kept where it is black", err));
     KD_TRY(refuse(o->mask && o->from && !strcmp(o->mask, "-") && !strcmp(o->from, "-"), "--from and --mask cannot both be stdin", err));
     KD_TRY(refuse(o->from && isnan(o->sigma) && !o->mask && !o->invert, "--from: --sigma says how much noise the pictures get", err));
+    KD_TRY(refuse(!(fabs(o->guidance.scale) <= 1e6), "--cfg: expected a number from -1e6 to 1e6", err));
     KD_TRY(check_schedule(d, o, err));
     KD_TRY(refuse(o->invert && (!o->from || o->mask), "--invert: only with --from, without --mask", err));
     KD_TRY(refuse(o->invert && (!d->sampler->ode || noisy),
@@ -89,12 +90,7 @@ static int load_sigmas(kd_drawing *d, kd_err *err)
     if (!err->code) kd_convert(d->sigmas, KD_F32, t->data, t->dtype, n);
     kd_frame_free(f);
     d->steps = n - 1;
-    for (int64_t i = 0; i < n && !err->code; i++)
-        if (!isfinite(d->sigmas[i]) || d->sigmas[i] < 0 || (d->sigmas[i] == 0 && i < n - 1) || (i > 0 && d->sigmas[i] >= d->sigmas[i - 1]))
-            return kd_fail(err, KD_EUSAGE, "%s: expected levels that fall, all above 0 or the last one 0; number %lld is %g", name,
-                           (long long)i,
-                           (double)d->sigmas[i]);
-    return err->code;
+    return err->code ? err->code : kd_sigmas_check(d->sigmas, n, name, err);
 }
 
 static double lowest(const kd_drawing *d) { return isnan(d->o->sigma_min) ? config_of(d)->sigma_min : d->o->sigma_min; }
@@ -128,9 +124,19 @@ static void invert(kd_drawing *d)
     }
 }
 
+// --sigma is the highest level under the user's name for it.
+static int check_sigma(const kd_drawing *d, kd_err *err)
+{
+    const double sigma = d->o->sigma;
+    if (isnan(sigma)) return 0;
+    KD_TRY(kd_sigma_check("--sigma", sigma, err));
+    return sigma > lowest(d) ? 0 : kd_fail(err, KD_EUSAGE, "--sigma: expected a level above sigma_min (%g), got %g", lowest(d), sigma);
+}
+
 static int make_sigmas(kd_drawing *d, kd_err *err)
 {
     const kd_draw_opts *o = d->o;
+    KD_TRY(check_sigma(d, err));
     if (o->sigmas) {
         KD_TRY(load_sigmas(d, err));
     } else {
@@ -188,7 +194,8 @@ static int open_pictures(kd_drawing *d, kd_err *err)
         KD_TRY(refuse(d->count < 0, "--noise: -n says how many images", err));
         KD_TRY(need("--noise", d->bank_n, d->count, err));
     }
-    if (o->from) KD_TRY(kd_pictures_open(&d->from, o->from, h, w, channels, KD_PICTURES_REPEAT, err));
+    // Without a count the pictures are the count: a single one is not repeated.
+    if (o->from) KD_TRY(kd_pictures_open(&d->from, o->from, h, w, channels, d->count < 0 ? 0 : KD_PICTURES_REPEAT, err));
     if (o->mask) KD_TRY(kd_pictures_open(&d->mask_from, o->mask, h, w, channels, KD_PICTURES_GREY | KD_PICTURES_REPEAT, err));
     d->own_labels = d->from && c->classes && !o->classes && kd_pictures_info(d->from)->has_label;
     return kd_classes_parse(&d->classes, o->classes, c->classes, err);

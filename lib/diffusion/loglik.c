@@ -1,5 +1,6 @@
 #include "diffusion/loglik.h"
 #include "diffusion/ode.h"
+#include "diffusion/sigmas.h"
 #include "base/io.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -60,10 +61,7 @@ static int slope(void *arg, int64_t m, const int64_t *image, const double *t, co
 
 static int check(const kd_loglik_opts *o, kd_err *err)
 {
-    if (!isnormal((float)o->sigma_min) || o->sigma_min <= 0)
-        return kd_fail(err, KD_EUSAGE, "sigma_min: expected a number above 0, got %g", o->sigma_min);
-    if (!isnormal((float)o->sigma_max) || o->sigma_max <= o->sigma_min)
-        return kd_fail(err, KD_EUSAGE, "sigma_max: expected a number above sigma_min (%g), got %g", o->sigma_min, o->sigma_max);
+    KD_TRY(kd_sigma_check_ends(o->sigma_min, o->sigma_max, err));
     if (!(o->rtol >= 0 && o->atol >= 0 && isfinite(o->rtol) && isfinite(o->atol)))
         return kd_fail(err, KD_EUSAGE, "rtol, atol: expected numbers from 0, got %g and %g", o->rtol, o->atol);
     if (o->probes < 1 || o->probes >= 1 << 24) return kd_fail(err, KD_EUSAGE, "probes: expected 1 to 2^24 - 1");

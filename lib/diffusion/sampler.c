@@ -1,6 +1,7 @@
 // The list of samplers and a run of one: options and vector helpers. The samplers themselves are in euler.c, dpm_2.c, lms.c,
 // dpm_solver.c, ddim.c, dpmpp.c and dpmpp_single.c; read run.h before them.
 #include "diffusion/run.h"
+#include "diffusion/sigmas.h"
 #include "base/memory.h"
 #include <assert.h>
 #include <math.h>
@@ -130,13 +131,28 @@ static bool is_finite(const float *x, int64_t n)
     return !bad;
 }
 
-// "sigma 3.2 (step 7 of 20)"; dpm_adaptive's images have no common step
-static int fail_not_finite(const kd_sampler_run *r, double s, kd_err *err)
+// Whether a denoiser can be asked about it: more than a hundred times what the highest level allows is no image with noise.
+static bool is_sane(const float *x, int64_t n)
 {
-    char step[64] = "";
+    int64_t bad = 0;
+    for (int64_t i = 0; i < n; i++) bad += !(fabsf(x[i]) <= 100 * (float)KD_SIGMA_MOST);
+    return !bad;
+}
+
+// " (step 7 of 20)"; dpm_adaptive's images have no common step
+static const char *step_text(const kd_sampler_run *r, char buf[64])
+{
+    buf[0] = 0;
     if (r->s->sampler->run != kd_dpm_adaptive)
-        snprintf(step, sizeof step, " (step %lld of %lld)", (long long)r->step + 1, (long long)r->steps);
-    return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", s, step);
+        snprintf(buf, 64, " (step %lld of %lld)", (long long)(r->step < r->steps ? r->step + 1 : r->steps), (long long)r->steps);
+    return buf;
+}
+
+static int fail_not_sane(const kd_sampler_run *r, double s, kd_err *err)
+{
+    char step[64];
+    return kd_fail(err, KD_EFAIL, "the images grew without bound on the way to sigma %g%s: levels too far apart, or an option of "
+                   "the sampler or the guidance too large", s, step_text(r, step));
 }
 
 static int show(kd_sampler_run *r, int64_t m, const float *D, kd_err *err)
@@ -152,10 +168,14 @@ static int show(kd_sampler_run *r, int64_t m, const float *D, kd_err *err)
 
 int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, kd_err *err)
 {
+    char step[64];
+    for (int64_t i = 0; i < m; i++)
+        if (!is_sane(x + i * r->size, r->size)) return fail_not_sane(r, r->sigma[i], err);
     KD_TRY(r->s->call(r->s->arg, m, r->image, r->sigma, x, D, err));
     for (int64_t i = 0; i < m; i++) {
         r->calls[r->image[i]]++;
-        if (!is_finite(D + i * r->size, r->size)) return fail_not_finite(r, r->sigma[i], err);
+        if (!is_finite(D + i * r->size, r->size))
+            return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", (double)r->sigma[i], step_text(r, step));
     }
     return show(r, m, D, err);
 }
@@ -210,8 +230,8 @@ static int check_adaptive(const kd_sampler_opts *o, kd_err *err)
         if (!isfinite(numbers[i].v) || numbers[i].v < 0)
             return kd_fail(err, KD_EUSAGE, "%s: expected a number from 0, got %g", numbers[i].name, numbers[i].v);
     if (!isfinite(o->h_init) || o->h_init <= 0) return kd_fail(err, KD_EUSAGE, "h_init: expected a number above 0, got %g", o->h_init);
-    if (!isfinite(o->accept_safety) || o->accept_safety <= 0)
-        return kd_fail(err, KD_EUSAGE, "accept_safety: expected a number above 0, got %g", o->accept_safety);
+    if (!(o->accept_safety > 0 && o->accept_safety < 1 + M_PI_2))      // what no step's factor reaches would accept none
+        return kd_fail(err, KD_EUSAGE, "accept_safety: expected a number above 0, below 1 + pi/2, got %g", o->accept_safety);
     if (o->max_calls < 1) return kd_fail(err, KD_EUSAGE, "max_calls: expected at least 1, got %lld", (long long)o->max_calls);
     return 0;
 }
@@ -223,13 +243,16 @@ static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *
     if (!isfinite(o->eta) || o->eta < 0) return kd_fail(err, KD_EUSAGE, "eta: expected a number from 0, got %g", o->eta);
     if (!isfinite(o->s_churn) || o->s_churn < 0)
         return kd_fail(err, KD_EUSAGE, "s_churn: expected a number from 0, got %g", o->s_churn);
-    if (!isfinite(o->s_noise)) return kd_fail(err, KD_EUSAGE, "s_noise: expected a number, got %g", o->s_noise);
+    if (!(fabs(o->s_noise) <= 1e6)) return kd_fail(err, KD_EUSAGE, "s_noise: expected a number up to 1e6, got %g", o->s_noise);
+    if (!(o->s_tmin <= o->s_tmax))
+        return kd_fail(err, KD_EUSAGE, "s_tmin: expected a level up to s_tmax (%g), got %g", o->s_tmax, o->s_tmin);
     if (o->order && (o->order < lowest || o->order > highest))
         return kd_fail(err, KD_EUSAGE, "order: expected %lld to %lld, got %lld", (long long)lowest, (long long)highest,
                        (long long)o->order);
     if (strcmp(o->solver, "midpoint") && strcmp(o->solver, "heun"))
         return kd_fail(err, KD_EUSAGE, "solver: expected midpoint or heun, got '%s'", o->solver);
-    if (!(o->r > 0 && o->r <= 1)) return kd_fail(err, KD_EUSAGE, "r: expected a number above 0, at most 1, got %g", o->r);
+    // Its second call's weight is 1/(2r): a smaller r has only rounding errors to weigh.
+    if (!(o->r >= 1e-3 && o->r <= 1)) return kd_fail(err, KD_EUSAGE, "r: expected a number from 0.001 to 1, got %g", o->r);
     return check_adaptive(o, err);
 }
 
@@ -244,7 +267,8 @@ int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise
     kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
                          .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),
                          .sigma = kd_alloc(rows * sizeof *r.sigma), .shown = kd_alloc(rows * sizeof *r.shown) };
-    const int code = !r.calls || !r.image || !r.sigma || !r.shown ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
+    int code = !r.calls || !r.image || !r.sigma || !r.shown ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
+    if (!code && !is_sane(x, n * size)) code = fail_not_sane(&r, s->sigmas[s->steps], err);
     if (calls && r.calls) memcpy(calls, r.calls, (size_t)n * sizeof *calls);
     for (int i = 0; i < r.buffers; i++) kd_free(r.buffer[i]);
     kd_free(r.calls);

@@ -14,7 +14,7 @@ typedef struct kd_sampler_opts {
     double s_churn, s_tmin, s_tmax, s_noise;
     int64_t order;                     // lms: 1 to KD_LMS_MAX_ORDER; dpm_adaptive: 2 or 3; 0: 4 and 3
     const char *solver;                // dpmpp_2m_sde: "midpoint" or "heun"
-    double r;                          // dpmpp_sde: where in a step its second call lies, in (0, 1]
+    double r;                          // dpmpp_sde: where in a step its second call lies, 0.001 to 1
     // dpm_adaptive: tolerances, first step in -ln sigma, controller, and from which factor on a step is accepted
     double rtol, atol, h_init, pcoeff, icoeff, dcoeff, accept_safety;
     bool batch_norm;                   // one error and step for all images of the batch, as the peer does
@@ -79,8 +79,8 @@ typedef struct kd_noise {
 /// Draws n images in place. x [n,size]: on entry the start (unit normals times sigmas[0]), on return the samples.
 /// Samplers marked `ode` also go from low to high levels.
 /// calls: NULL, or [n]: receives the number of denoiser calls each image took.
-/// errors  KD_EFAIL "denoiser gave NaN or infinity at sigma 3.2 (step 7 of 20)"; those of the call and of the noise;
-///         KD_EUSAGE for an option out of range
+/// errors  KD_EFAIL "denoiser gave NaN or infinity at sigma 3.2 (step 7 of 20)", or that the images grew without bound before
+///         it was asked; those of the call and of the noise; KD_EUSAGE for an option out of range
 int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err);
 
 /// What a run draws its noise for.

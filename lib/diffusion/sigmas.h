@@ -2,10 +2,24 @@
 // Peer: k_diffusion/sampling.py get_sigmas_*; agrees to 1e-7 relative.
 #ifndef KD_SIGMAS_H
 #define KD_SIGMAS_H
+#include "base/err.h"
 #include "model/steps.h"
+#include <stdbool.h>
+
+/// Levels that single precision can be reckoned with: their images, and slopes between them, stay finite numbers.
+#define KD_SIGMA_LEAST 1e-30
+#define KD_SIGMA_MOST 1e30
+/// errors  KD_EUSAGE "sigma_min: expected a noise level from 1e-30 to 1e+30, got 0"
+int kd_sigma_check(const char *name, double sigma, kd_err *err);
+/// Both, and smin below smax.
+int kd_sigma_check_ends(double smin, double smax, kd_err *err);
+/// What every schedule must be, computed or given: levels that fall, within those bounds; the last may be 0. what: for the message
+/// errors  KD_EUSAGE "levels.st:s: level number 3 is 0.5 again: expected levels from 1e+30 to 1e-30 that fall, the last may be 0"
+int kd_sigmas_check(const float *sigmas, int64_t levels, const char *what, kd_err *err);
 
 // out     [n+1] f32, written; the caller's memory
-// errors  KD_EUSAGE if n < 1, smin <= 0 (or not a normal number), smin > smax, another number out of range; out is untouched
+// errors  KD_EUSAGE if n < 1, smin >= smax (for n = 1: smin > smax), a number is out of range, or these numbers give levels that do
+//         not fall from smax to smin (kd_sigmas_check); what is in out is then no schedule
 
 /// (smax^(1/rho) + r (smin^(1/rho) - smax^(1/rho)))^rho. Karras et al. 2022, arXiv:2206.00364, eq. 5
 int kd_sigmas_karras(float *out, int64_t n, double smin, double smax, double rho, kd_err *err);

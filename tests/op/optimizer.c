@@ -40,7 +40,7 @@ static void run(t_run *t, kd_flat_node *o)
 /// What the rules are told, and the state in double.
 typedef struct rule { const char *what; bool adamw, nesterov, ema; double momentum; } rule;
 typedef struct state { double p, m, v, ema; } state;
-static const double LR = 3e-2, WD = .1, CLIP = .7, BETA1 = .9, BETA2 = .99, EPS = 1e-8;
+static const double LR = 3e-2, WD = .1, CLIP = .7, BETA1 = .9, BETA2 = .999, EPS = 1e-8;
 
 static void step_in_double(const rule *k, state *s, double g, int step, double decay)
 {
@@ -77,6 +77,10 @@ static void try_rule(t_run *t, const rule *k, int64_t n, arrays *a)
     }
     for (int64_t i = 0; i < n; i++) want[i] = s[i].p;
     t_close(t, k->what, a->p, want, n, 5e-7);
+    for (int64_t i = 0; i < n; i++) want[i] = s[i].m;
+    if (k->adamw || k->momentum > 0) t_close(t, "m", a->m, want, n, 5e-7);
+    for (int64_t i = 0; i < n; i++) want[i] = s[i].v;
+    if (k->adamw) t_close(t, "v", a->v, want, n, 5e-7);              // from 0 by thousandths
     for (int64_t i = 0; i < n; i++) want[i] = s[i].ema;
     if (k->ema) t_close(t, "ema", a->ema, want, n, 5e-7);
     kd_free(s);

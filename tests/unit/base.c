@@ -35,10 +35,10 @@ static void first_error_wins(void **state)
     assert_int_equal(kd_fail(&first, KD_EUSAGE, "later"), KD_EFORMAT);
     assert_string_equal(first.msg, "a?b?[31m1 ??m \xc3\xa9");
     FAILS(KD_EPIPE, "", kd_fail(&err, KD_EPIPE, "quiet"));
-    char longer[3000];
+    kd_err cut = {0};
+    char longer[2 * sizeof cut.msg];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
-    kd_err cut = {0};
     kd_fail(&cut, KD_EFAIL, "%s", longer);
     assert_int_equal(strlen(cut.msg), sizeof cut.msg - 1);
 }

@@ -301,7 +301,7 @@ static void shrinking(void **state)
     OK(kd_out_commit(out, E));
     kd_out_close(out);
     kd_frame_free(f);
-    expect_cut(-44000, "x.st: data ends after 6100000 of 6144000 bytes");
+    expect_cut(-44000, "x.st: tensor image ends after 6100000 of 6144000 bytes");
 }
 
 // Another program's order and types: labels of one byte before the pixels, something large behind them, no checksum.

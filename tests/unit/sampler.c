@@ -254,12 +254,60 @@ static void test_schedule_errors(void **state)
     (void)state;
     static const struct { int64_t n; double smin, smax, rho; } bad[] = {
         { 0, 0.01, 80, 7 }, { 10, 0, 80, 7 }, { 10, -1, 80, 7 }, { 10, NAN, 80, 7 }, { 10, 2, 1, 7 }, { 10, 0.01, INFINITY, 7 },
-        { 10, 0.01, 80, 0 }, { 10, 0.01, 80, NAN }, { 10, 1e-60, 80, 7 } };
+        { 10, 0.01, 80, 0 }, { 10, 0.01, 80, NAN }, { 10, 1e-60, 80, 7 }, { 2, 80, 80, 7 }, { 10, 79.999999, 80, 7 },
+        { 10, 0.01, 80, 1e-9 }, { 10, 0.01, 80, 1e15 }, { 10, 0.01, 3e38, 7 }, { 10, 1e-38, 80, 7 }, { 10, 0.01, 80, INFINITY } };
+    float out[11];
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        float out[11] = { 5 };
-        kd_err err = { 0 };
+        kd_err err = { 0 }, poly = { 0 };
         assert_int_equal(kd_sigmas_karras(out, bad[k].n, bad[k].smin, bad[k].smax, bad[k].rho, &err), KD_EUSAGE);
-        assert_true(out[0] == 5);
+        assert_int_equal(kd_sigmas_polyexponential(out, bad[k].n, bad[k].smin, bad[k].smax, bad[k].rho, &poly), KD_EUSAGE);
+    }
+    kd_err err = { 0 };
+    assert_int_equal(kd_sigmas_karras(out, 1, 80, 80, 7, &err), 0);                // one level needs no room
+    static const struct { double beta_d, beta_min, eps_s; } vp[] = {
+        { -1, 0.1, 1e-3 }, { 100, 0.1, 1e-3 }, { NAN, 0.1, 1e-3 }, { 19.9, 0, 1e-3 }, { 19.9, 1e300, 1e-3 }, { 0, 1e-320, 1e-3 },
+        { 99, 99, 1e-3 }, { 19.9, 0.1, 0 }, { 19.9, 0.1, 1 }, { 19.9, 0.1, 1 - 1e-12 }, { 19.9, 0.1, 1e-300 }, { 19.9, 0.1, NAN } };
+    for (size_t k = 0; k < sizeof vp / sizeof *vp; k++) {
+        err = (kd_err){ 0 };
+        assert_int_equal(kd_sigmas_vp(out, 10, vp[k].beta_d, vp[k].beta_min, vp[k].eps_s, &err), KD_EUSAGE);
+    }
+    static const float levels[][3] = { { 3, 2, 2 }, { 2, 3, 0 }, { 3, 0, 0 }, { NAN, 2, 1 }, { 3, NAN, 0 }, { 3, 2, -1 },
+                                       { INFINITY, 1, 0 }, { 3e38F, 1, 0 }, { 1, 1e-38F, 0 } };
+    for (size_t k = 0; k < sizeof levels / sizeof *levels; k++) {
+        err = (kd_err){ 0 };
+        assert_int_equal(kd_sigmas_check(levels[k], 3, "levels", &err), KD_EUSAGE);
+    }
+    err = (kd_err){ 0 };
+    assert_int_equal(kd_sigmas_check((float[]){ 3, 2, 1 }, 3, "levels", &err), 0);
+}
+
+// Samplers of the ODE go up as they go down: from 0.02 to 20 and back is where they began.
+static void test_up_and_down(void **state)
+{
+    (void)state;
+    enum { LEVELS = 200 };
+    double mu[PIXELS];
+    float first[PIXELS];
+    for (int i = 0; i < PIXELS; i++) mu[i] = 0.25, first[i] = (float)i / PIXELS * 2 - 1;
+    int n;
+    const kd_sampler *s = kd_sampler_list(&n);
+    for (int k = 0; k < n; k++) {
+        if (!s[k].ode) continue;
+        float down[LEVELS + 1], up[LEVELS], x[PIXELS];
+        memcpy(x, first, sizeof x);
+        kd_err err = { 0 };
+        assert_int_equal(kd_sigmas_karras(down, LEVELS, 0.02, 20, 7, &err), 0);
+        for (int i = 0; i < LEVELS; i++) up[i] = down[LEVELS - 1 - i];
+        const kd_sampler_opts o = kd_sampler_defaults();
+        denoiser d = { .mu = mu };
+        kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = up, .steps = LEVELS - 1, .call = denoise, .arg = &d };
+        const kd_draw draw = { 0, 0 };
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), 0);
+        if (!(fabsf(x[0]) > 5)) fail_msg("%s: no noise: %g", s[k].name, (double)x[0]);             // about 40 times as far from mu
+        g.sigmas = down;
+        assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), 0);
+        for (int i = 0; i < PIXELS; i++)
+            if (!(fabsf(x[i] - first[i]) < 0.04F)) fail_msg("%s: from %g back at %g", s[k].name, (double)first[i], (double)x[i]);
     }
 }
 
@@ -554,7 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden), cmocka_unit_test(test_golden_dpm), cmocka_unit_test(test_schedules), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_schedule_errors),
+        cmocka_unit_test(test_schedule_errors), cmocka_unit_test(test_up_and_down),
         cmocka_unit_test(test_image_depends_on_its_draw_only), cmocka_unit_test(test_one_step), cmocka_unit_test(test_nan),
         cmocka_unit_test(test_constant), cmocka_unit_test(test_calls), cmocka_unit_test(test_s_noise),
         cmocka_unit_test(test_large_eta), cmocka_unit_test(test_options), cmocka_unit_test(test_max_calls),

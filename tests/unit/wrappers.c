@@ -118,7 +118,7 @@ static void check(const char *what, const fixture *f, const char *wrapper, const
 static void denoised(fixture *f, const char *wrapper, const wrap *w)
 {
     const size_t n = (size_t)(N * f->size);
-    float *noisy = malloc(n * sizeof *noisy), *F = malloc(n * sizeof *F), *D = malloc(n * sizeof *D);
+    float *noisy = calloc(n, sizeof *noisy), *F = malloc(n * sizeof *F), *D = malloc(n * sizeof *D);
     double *want = malloc(n * sizeof *want);
     kd_err err = {0};
     for (size_t i = 0; i < n; i++) noisy[i] = f->x[i] + f->sigma[(int64_t)i / f->size] * f->noise[i];
@@ -164,7 +164,7 @@ static void product(fixture *f, const char *wrapper)
 static void loss(fixture *f, const char *wrapper, const wrap *w)
 {
     const size_t n = (size_t)(N * f->size);
-    float *noisy = malloc(n * sizeof *noisy), *F = malloc(n * sizeof *F), got[N];
+    float *noisy = calloc(n, sizeof *noisy), *F = malloc(n * sizeof *F), got[N];
     kd_err err = {0};
     for (size_t i = 0; i < n; i++) noisy[i] = f->x[i] + f->sigma[(int64_t)i / f->size] * f->noise[i];
     network(f, w, noisy, F);

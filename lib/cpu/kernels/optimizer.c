@@ -7,8 +7,9 @@ typedef struct job {
     const float *x, *g;
     float *p, *m, *v, *ema;
     double *part;
-    float decay, clip, keep;               // 1 - lr wd; gradient's factor; ema' = p + keep (ema - p)
-    float beta1, beta2, rate, root, eps;   // rate = lr / (1 - beta1^step); root = 1 / sqrt(1 - beta2^step)
+    // What is near 1 and its distance from 1 are both rounded from doubles: 1 - 0.999f is 1e-5 off 0.001.
+    float decay, clip, keep, fresh;        // 1 - lr wd; gradient's factor; ema' = p + keep (ema - p), fresh = 1 - keep
+    float a1, a2, rate, root, eps;         // 1 - beta1, 1 - beta2; lr / (1 - beta1^step); 1 / sqrt(1 - beta2^step)
     float lr, weight_decay, momentum;
     bool first, nesterov;
 } job;
@@ -75,17 +76,19 @@ static job rule_of(const kd_node *n)
     const double lr = n->f[0], weight_decay = n->f[1];
     return (job){ .n = kd_count(n->out[0]), .p = n->out[0]->data, .g = n->in[1]->data, .m = data_of(n->in[2]),
                   .v = data_of(n->in[3]), .ema = data_of(n->in[4]), .lr = (float)lr, .weight_decay = (float)weight_decay,
-                  .decay = (float)(1 - lr * weight_decay), .clip = (float)n->f[2], .keep = (float)n->f[3], .first = n->i[0] <= 1 };
+                  .decay = (float)(1 - lr * weight_decay), .clip = (float)n->f[2], .keep = (float)n->f[3],
+                  .fresh = (float)(1 - n->f[3]), .first = n->i[0] <= 1 };
 }
 
 /// The same as ema += (1 - decay)(p - ema), but exact where decay is 0 and the change where it is near 1 is not rounded
 /// away: written from the nearer end.
-static void average(float *restrict ema, const float *restrict p, float keep, int64_t n)
+static void average(float *restrict ema, const float *restrict p, const job *j, int64_t n)
 {
+    const float keep = j->keep, fresh = j->fresh;
     if (keep < .5f)
         for (int64_t i = 0; i < n; i++) ema[i] = p[i] + keep * (ema[i] - p[i]);
     else
-        for (int64_t i = 0; i < n; i++) ema[i] += (1 - keep) * (p[i] - ema[i]);
+        for (int64_t i = 0; i < n; i++) ema[i] += fresh * (p[i] - ema[i]);
 }
 
 static void adamw_tile(void *arg, int64_t t, int thread)
@@ -95,14 +98,14 @@ static void adamw_tile(void *arg, int64_t t, int thread)
     const span s = tile_of(j, t);
     float *restrict p = j->p + s.first, *restrict m = j->m + s.first, *restrict v = j->v + s.first;
     const float *restrict g = j->g + s.first;
-    const float a1 = 1 - j->beta1, a2 = 1 - j->beta2, clip = j->clip, decay = j->decay, rate = j->rate, root = j->root, eps = j->eps;
+    const float a1 = j->a1, a2 = j->a2, clip = j->clip, decay = j->decay, rate = j->rate, root = j->root, eps = j->eps;
     for (int64_t i = 0; i < s.end - s.first; i++) {
         const float gi = g[i] * clip;
         m[i] += a1 * (gi - m[i]);
         v[i] += a2 * (gi * gi - v[i]);
         p[i] = p[i] * decay - rate * m[i] / (sqrtf(v[i]) * root + eps);
     }
-    if (j->ema) average(j->ema + s.first, p, j->keep, s.end - s.first);
+    if (j->ema) average(j->ema + s.first, p, j, s.end - s.first);
 }
 
 static int adamw(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
@@ -110,7 +113,7 @@ static int adamw(const kd_node *n, const kd_run *run, void *scratch, kd_err *err
     (void)run, (void)scratch, (void)err;
     job j = rule_of(n);
     const double step = (double)n->i[0];
-    j.beta1 = (float)n->f[4], j.beta2 = (float)n->f[5], j.eps = (float)n->f[6];
+    j.a1 = (float)(1 - n->f[4]), j.a2 = (float)(1 - n->f[5]), j.eps = (float)n->f[6];
     j.rate = (float)(n->f[0] / (1 - pow(n->f[4], step)));
     j.root = (float)(1 / sqrt(1 - pow(n->f[5], step)));
     kd_parallel(ceil_div(j.n, ELEMENTS), adamw_tile, &j);
@@ -135,7 +138,7 @@ static void sgd_tile(void *arg, int64_t t, int thread)
         }
     else
         for (int64_t i = 0; i < n; i++) p[i] -= lr * (g[i] * clip + wd * p[i]);
-    if (j->ema) average(j->ema + s.first, p, j->keep, n);
+    if (j->ema) average(j->ema + s.first, p, j, n);
 }
 
 static int sgd(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)

@@ -6,7 +6,7 @@ shape() { head -c $((8 + $(length "$1"))) "$1" | grep -ao "\"shape\":\[[0-9]*,28
 sample() { kd-sample -q --no-history "$@" "$model"; }
 differ() { cmp -l <(data "$1" | head -c "$3") <(data "$2" | head -c "$3") | wc -l; }        # bytes that differ
 
-sample -n 5 --seed 3 --steps 2 -o p.st
+sample -n 5 --seed 3 --steps 2 -o p.st; cp p.st p5.st
 sample --from p.st --sigma 0.02 --sigma-min 0.01 --steps 3 -o low.st; shape low.st
 sample --from p.st --sigma 40 --steps 3 -b 2 -o high.st
 sample --from p.st --sigma 40 --steps 3 -o high2.st; cmp high.st high2.st && echo "batches do not matter"
@@ -55,3 +55,11 @@ tensor t.st index | od -An -v -w8 -td8 | uniq -c | awk '{ print "image", $2, ($1
     END { print (kinds > 1 ? "of different number" : "all the same") }'
 adaptive -n 1 --first 2 -o one.st
 tensor one.st image | cmp - <(tensor t.st image | tail -c "$(tensor one.st image | wc -c)") && echo "alone too"
+
+# Without -n a single picture is one image too, noised, inverted or under one of many masks.
+model=$GOLDEN/v2_neighborhood_k7.weights.safetensors
+sample --from p5.st --sigma 3 -n 1 --steps 2 -o p1.st
+sample --from p1.st --sigma 3 --steps 2 -o x.st; shape x.st
+sample --from p1.st --invert --steps 2 -o x.st; shape x.st
+sample --from p1.st --mask p5.st --steps 2 -o x.st; shape x.st
+sample --from p5.st --mask mask.st --steps 2 -o x.st; shape x.st
