@@ -22,7 +22,7 @@ kd-info stats | grep images_
 kd-info features | grep images_
 fid stats base
 fid base features
-fid features stats --force
+kd-fid -q -m fid features stats --force >text; grep note text
 sed -n '/^reference/p' text
 # A stream of two records, the first of which is right; its second says the rest, or nothing.
 cat base lanczos | fid base -

@@ -17,7 +17,8 @@ for class in 3 3,1,2 all none; do
     kd-sample -q --no-history -n 4 --steps 1 --first 1 --class $class -o s "$model" || echo "exit $?"
     echo "$class: $(header s | grep -co '"label"') $(integers s $((4 * 784)) 4)"            # for none: the indices
 done
-kd-sample -q --no-history -n 2 --steps 2 --sampler heun --float --s-tmin 0.5 -o s "$model" && header s && integers s $((2 * 784 * 4 + 48)) 2
+kd-sample -q --no-history -n 2 --steps 2 --sampler heun --float --s-churn 1 --s-tmin 0.5 -o s "$model" &&
+    header s && integers s $((2 * 784 * 4 + 48)) 2
 kd-sample -q --no-history -n 2 --steps 2 --sampler dpmpp_2m_sde --eta 0.5 --rho 5 --sigma-min 0.1 "$GOLDEN/v2_global.weights.safetensors" >s
 header s
 kd-sample -q --no-history -n 2 --steps 1 <"$model" >s && kd-sample -q --no-history -n 2 --steps 1 - <"$model" | cmp - s && echo stdin

@@ -47,7 +47,9 @@ for sampler in $(kd-sample --list | cut -d ' ' -f 1); do
     done
     for option in eta s-churn s-noise r rtol atol h-init pcoeff icoeff dcoeff accept-safety; do
         if kd-sample --sampler "$sampler" --$option 1 -n 0 toy.st 2>&1 >/dev/null | grep -q uses; then continue; fi
-        for value in 0 1e-320 1e-9 1e9 1e300; do try --$option $value; done
+        with=()                                                       # what --s-noise takes to have noise
+        case $option,$sampler in s-noise,euler|s-noise,heun|s-noise,dpm_2) with=(--s-churn 5) ;; s-noise,dpm_*t*) with=(--eta 1) ;; esac
+        for value in 0 1e-320 1e-9 1e9 1e300; do try --$option $value "${with[@]}"; done
     done
 done
 

@@ -29,7 +29,7 @@ try --sigmas "$golden"
 try --sigmas "$golden:nothing"
 try --sigmas "$golden:mu"
 try --init "$golden:x.k10_80"
-try --noise "$golden:noise_bank"
+try --sampler euler_ancestral --noise "$golden:noise_bank"
 try --schedule vp --eps-s 1
 try --sigma-min 1e-40
 try --sampler heun --eta 0.5
