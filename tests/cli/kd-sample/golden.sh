@@ -12,15 +12,20 @@ near()
                   if (!(d <= worst)) worst = d }
               print name ": " (NR == 96 && worst / most <= allowed ? "as k-diffusion" : "off by " worst / most) }'
 }
+noise() # NAME: its noise, if it draws any
+{
+    case $1 in lms*|dpmpp_2m|*eta0.0|adaptive*) noise=() ;; *) noise=(--noise "$golden:noise_bank") ;; esac
+}
 run() # NAME OPTIONS
 {
-    kd-sample -q --init "$golden:x.k10_80" --sigmas "$golden:sigmas.k10_80" --noise "$golden:noise_bank" --float "${@:2}" -o out.st gauss.st
+    noise "$1"
+    kd-sample -q --init "$golden:x.k10_80" --sigmas "$golden:sigmas.k10_80" "${noise[@]}" --float "${@:2}" -o out.st gauss.st
     near "$golden" "gauss.k10_80.$1" 1e-5
 }
 run euler.churn --sampler euler --s-churn 4 --s-tmin 0.05 --s-tmax 50 --s-noise 1.003
 run heun.churn_big --sampler heun --s-churn 1000
 run lms.order2 --sampler lms --order 2
-run dpmpp_2m
+run dpmpp_2m --sampler dpmpp_2m
 run dpm_2_ancestral.eta0.5 --sampler dpm_2_ancestral --eta 0.5
 run dpmpp_2s_ancestral.eta1.0 --sampler dpmpp_2s_ancestral
 run dpmpp_sde.eta1.0.r0.333 --sampler dpmpp_sde --r 0.333 -b 1
@@ -30,7 +35,8 @@ run dpmpp_2m_sde.heun.eta1.0 --sampler dpmpp_2m_sde --solver heun
 golden=$GOLDEN/samplers_dpm.safetensors
 dpm() # NAME ALLOWED OPTIONS
 {
-    kd-sample -q --init "$golden:x.80.0" --sigma-max 80 --sigma-min 0.01 --noise "$golden:noise_bank" --float "${@:3}" -o out.st gauss.st
+    noise "$1"
+    kd-sample -q --init "$golden:x.80.0" --sigma-max 80 --sigma-min 0.01 "${noise[@]}" --float "${@:3}" -o out.st gauss.st
     near "$golden" "gauss.max80.0.$1" "$2"
 }
 dpm fast.n11.eta1.0 1e-4 --sampler dpm_fast --steps 11 --eta 1
