@@ -35,6 +35,7 @@ int kd_made_alike(const kd_made *a, const char *a_name, const kd_made *b, const 
     for (size_t i = 0; i < sizeof makers / sizeof *makers && n < sizeof all; i++) {
         const char *x = *field(a, i), *y = *field(b, i);
         if (!x || !y || !strcmp(x, y)) continue;
+        if (n && field(a, i) == &a->extractor_hash) continue;          // another network, of course with other weights
         if (!n) n = (size_t)snprintf(all, sizeof all, "%.100s has %s %.60s, %.100s has %.60s", a_name, makers[i].what, x, b_name, y);
         else n += (size_t)snprintf(all + n, sizeof all - n, "; %s %.60s, %.60s", makers[i].what, x, y);
     }
