@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,24 +88,10 @@ static int hand_over(struct pixels *x, kd_dataset *d, kd_err *err)
     return 0;
 }
 
-// Rounded, they would be black or white without a word.
-static int check_finite(const kd_dataset *d, const float *x, int64_t n, const char *name, kd_err *err)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return kd_fail(err, KD_EFORMAT, "%s: image %lld: a pixel is %s", name, (long long)(d->n + i / (d->h * d->w * d->c)),
-                           isnan(x[i]) ? "not a number" : "infinite");
-    return 0;
-}
-
-static const char *name_of(const char *path) { return strcmp(path, "-") ? path : "stdin"; }
-
-static int append_run(kd_dataset *d, struct pixels *x, kd_hash *hash, const kd_images_info *info, const kd_images *run, const char *path,
-                      kd_err *err)
+static int append_run(kd_dataset *d, struct pixels *x, kd_hash *hash, const kd_images_info *info, const kd_images *run, kd_err *err)
 {
     int64_t n;
     if (!kd_mul(d->h * d->w * d->c, run->n, &n)) return kd_fail_memory(err, "the data set's pixels");
-    if (info->dtype == KD_F32) KD_TRY(check_finite(d, run->image, n, name_of(path), err));
     uint8_t *quantized = NULL;
     const uint8_t *pixels = run->image;
     if (info->dtype == KD_F32) {
@@ -133,9 +118,9 @@ static int read_all(kd_dataset *d, kd_images_reader *in, struct pixels *x, kd_ha
     kd_images run;
     do {
         KD_TRY(kd_images_next(in, &run, err));
-        if (run.n) KD_TRY(append_run(d, x, hash, info, &run, path, err));
+        if (run.n) KD_TRY(append_run(d, x, hash, info, &run, err));
     } while (run.n);
-    if (!d->n) return kd_fail(err, KD_EUSAGE, "%s: no images", name_of(path));
+    if (!d->n) return kd_fail(err, KD_EUSAGE, "%s: no images", strcmp(path, "-") ? path : "stdin");
     if (!(d->meta = kd_frame_new())) return kd_fail_memory(err, "metadata");
     for (int i = 0; i < info->meta->n_meta; i++) KD_TRY(kd_frame_set_meta(d->meta, info->meta->key[i], info->meta->value[i], err));
     // Pixels were hashed as they came; labels and the shape follow.

@@ -14,8 +14,7 @@ typedef struct kd_dataset {
 
 /// Reads an images stream to its end mark. F32 streams are quantized (round).
 /// limit   bytes of pixels kept in ordinary memory; more goes to an unlinked file in $TMPDIR that is mapped
-/// errors  those of kd_images_open; KD_EFORMAT "x.st: image 3: a pixel is not a number" (or infinite);
-///         KD_EUSAGE for an empty data set ("stdin: no images")
+/// errors  those of kd_images_open and kd_images_next (a pixel of nan); KD_EUSAGE for an empty data set ("stdin: no images")
 int kd_dataset_read(kd_dataset *d, const char *path, int64_t limit, kd_err *err);
 void kd_dataset_free(kd_dataset *d);
 
