@@ -4,14 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Of n images' values the first that is not finite is an error: what it would make of the image is no number either.
 static int check_finite(const float *v, int64_t n, int64_t count, const char *file, const char *name, kd_err *err)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(v[i]))
-            return kd_fail(err, KD_EFORMAT, "%s: %s: image %lld has the value %g, expected finite numbers", file, name,
-                           (long long)(i / (count / n)), (double)v[i]);
-    return 0;
+    const int64_t bad = kd_find_not_finite(v, count);
+    return bad < 0 ? 0 : kd_fail(err, KD_EFORMAT, "%s: %s: image %lld has the value %g, expected finite numbers", file, name,
+                                 (long long)(bad / (count / n)), (double)v[bad]);
 }
 
 static bool is_float(kd_dtype t) { return t == KD_F32 || t == KD_F64 || t == KD_F16 || t == KD_BF16; }

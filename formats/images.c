@@ -192,15 +192,11 @@ static int take_values(kd_images_reader *r, int i, int64_t n, kd_err *err)
 // Pixels that are no numbers would spread over a batch's loss, or become black, and nobody would know.
 static int check_finite(const kd_images_reader *r, const kd_images *run, size_t bytes, kd_err *err)
 {
-    const size_t size = bytes / sizeof(float);
+    const int64_t size = (int64_t)(bytes / sizeof(float));
     const float *x = run->image;
-    if (r->image->dtype != KD_F32 || r->any)
-        return 0;
-    for (size_t i = 0; i < size * (size_t)run->n; i++)
-        if (!isfinite(x[i]))
-            return kd_fail(err, KD_EFORMAT, "%s: image %" PRId64 " has a pixel of %g, expected finite numbers", kd_in_name(r->in),
-                           r->seen + r->given + (int64_t)(i / size), (double)x[i]);
-    return 0;
+    const int64_t bad = r->image->dtype != KD_F32 || r->any ? -1 : kd_find_not_finite(x, size * run->n);
+    return bad < 0 ? 0 : kd_fail(err, KD_EFORMAT, "%s: image %" PRId64 " has a pixel of %g, expected finite numbers", kd_in_name(r->in),
+                                 r->seen + r->given + bad / size, (double)x[bad]);
 }
 
 static int take_run(kd_images_reader *r, kd_images *run, kd_err *err)

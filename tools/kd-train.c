@@ -6,7 +6,6 @@
 #include "train/draws.h"
 #include "train/loop.h"
 #include "train/session.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,13 +94,6 @@ static int try_output(const char *path, bool *wanted, kd_err *err)
     return 0;
 }
 
-// What was printed is there, or it is said why not.
-static int end_print(kd_err *err)
-{
-    if (!fflush(stdout) && !ferror(stdout)) return 0;
-    return errno == EPIPE ? kd_fail(err, KD_EPIPE, "closed") : kd_fail(err, KD_EFAIL, "stdout: %s", strerror(errno));
-}
-
 static void print_mib(const char *what, int64_t bytes) { printf("%-36s %10.1f MiB\n", what, (double)bytes / (1 << 20)); }
 
 // What is in memory already is measured, what comes is planned.
@@ -125,7 +117,7 @@ static int print_plan(const struct args *a, const kd_session *s, kd_err *err)
     if (drawn) print_mib("  drawing images", draws);
     print_mib("  program and images", s->memory);
     if (d->n) print_mib("    of these images", data);
-    return end_print(err);
+    return 0;
 }
 
 static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
@@ -150,7 +142,7 @@ static int evaluate(const struct args *a, kd_session *s, kd_err *err)
     if (!code) code = kd_eval_text(&text, a->l.eval, err);
     if (!code) fputs(text.p, stdout);
     free(text.p);
-    return code ? code : end_print(err);
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,5 @@
 #include "diffusion/pictures.h"
 #include "base/memory.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,15 +90,6 @@ static int check(const kd_frame *f, const kd_tensor *t, const char *file_name, c
                    (long long)want[1], (long long)want[2], kd_shape_str(text, sizeof text, s));
 }
 
-static int check_finite(const float *v, int64_t count, int64_t size, int64_t n, const char *file_name, kd_err *err)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(v[i]))
-            return kd_fail(err, KD_EFORMAT, "%s: image %lld has the value %g, expected finite numbers", file_name,
-                           (long long)(i / size % n), (double)v[i]);
-    return 0;
-}
-
 int kd_tensor_images(const char *file_name, int64_t h, int64_t w, int64_t c, int lead, float **images, int64_t *n_lead, int64_t *n,
                      kd_err *err)
 {
@@ -119,8 +109,12 @@ int kd_tensor_images(const char *file_name, int64_t h, int64_t w, int64_t c, int
         goto done;
     }
     kd_convert(flat, KD_F32, t->data, t->dtype, count);
-    if (check_finite(flat, count, pixels * c, t->shape.d[lead], file_name, err))
+    const int64_t bad = kd_find_not_finite(flat, count);
+    if (bad >= 0) {
+        kd_fail(err, KD_EFORMAT, "%s: image %lld has the value %g, expected finite numbers", file_name,
+                (long long)(bad / (pixels * c) % t->shape.d[lead]), (double)flat[bad]);
         goto done;
+    }
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = i % c, p = i / c % pixels, image = i / c / pixels;
         (*images)[i] = nhwc ? flat[i] : flat[(image * c + k) * pixels + p];

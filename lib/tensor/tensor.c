@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 #include "base/memory.h"
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,21 @@ char *kd_shape_str(char *buf, size_t room, const kd_shape *s)
 int64_t kd_tensor_count(const kd_tensor *t) { return kd_shape_count(&t->shape); }
 size_t kd_tensor_bytes(const kd_tensor *t) { return (size_t)kd_tensor_count(t) * kd_dtype_size(t->dtype); }
 
+void kd_tensor_release(kd_tensor *t)
+{
+    if (!t->borrowed)
+        kd_free(t->data);
+    t->data = NULL;
+}
+
+int64_t kd_find_not_finite(const float *v, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(v[i]))
+            return i;
+    return -1;
+}
+
 // Frames -------------------------------------------------------------------------------------------------------
 
 kd_frame *kd_frame_new(void) { return kd_alloc(sizeof(kd_frame)); }
@@ -71,8 +87,7 @@ void kd_frame_free(kd_frame *f)
         return;
     for (int i = 0; i < f->n; i++) {
         free(f->t[i].name);
-        if (!f->t[i].borrowed)
-            kd_free(f->t[i].data);
+        kd_tensor_release(&f->t[i]);
     }
     for (int i = 0; i < f->n_meta; i++) {
         free(f->key[i]);
@@ -82,13 +97,6 @@ void kd_frame_free(kd_frame *f)
     free(f->key);
     free(f->value);
     kd_free(f);
-}
-
-void kd_tensor_release(kd_tensor *t)
-{
-    if (!t->borrowed)
-        kd_free(t->data);
-    t->data = NULL;
 }
 
 static int room_for_tensor(kd_frame *f, kd_err *err)

@@ -31,6 +31,9 @@ int64_t kd_tensor_count(const kd_tensor *t);
 size_t kd_tensor_bytes(const kd_tensor *t);
 void kd_tensor_release(kd_tensor *t);                     // frees data that are its own: what is read out of a frame is not there twice
 
+/// Where the first value is that is NaN or infinite, which would make its whole image no number; -1 if there is none.
+int64_t kd_find_not_finite(const float *v, int64_t count);
+
 /// An ordered list of named tensors, and string metadata: what one safetensors frame holds.
 typedef struct kd_frame {
     kd_tensor *t; int n, room;
