@@ -12,7 +12,7 @@
 #include "op/backend.h"
 
 typedef struct kd_kernel {
-    int (*run)(const kd_node *n, const kd_run *run, void *scratch, kd_err *err);
+    void (*run)(const kd_node *n, void *scratch);    // cannot fail: constructors check shapes, kd_program_set indices
     size_t (*scratch)(const kd_node *n);         // NULL: none. May use kd_threads() for per-thread parts
 } kd_kernel;
 

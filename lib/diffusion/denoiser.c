@@ -313,15 +313,13 @@ static int toy_call(const kd_denoiser *d, int64_t n, const float *x, const float
     return 0;
 }
 
-static const kd_run quiet = { 0 };     // nothing random is left in these graphs
-
 static int run_denoised(kd_denoiser *d, plan *pl, const float *x, const float *sigma, const kd_cond *cond, kd_err *err)
 {
     KD_TRY(kd_program_ready(pl->p, err));
     KD_TRY(set_conditions(d, pl, cond, err));
     KD_TRY(set_factors(d, pl, sigma, err));
     KD_TRY(kd_program_set(pl->p, pl->x, x, err));
-    return kd_program_run(pl->p, &quiet, err);
+    return kd_program_run(pl->p, err);
 }
 
 int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
@@ -377,7 +375,7 @@ int kd_denoiser_loss(kd_denoiser *d, int64_t n, const float *x0, const float *no
     KD_TRY(kd_loss_graph_set_sigma(&pl->lg, pl->p, d->m->config, sigma, n, err));
     KD_TRY(kd_program_set(pl->p, pl->lg.x0, x0, err));
     KD_TRY(kd_program_set(pl->p, pl->lg.noise, noise, err));
-    KD_TRY(kd_program_run(pl->p, &quiet, err));
+    KD_TRY(kd_program_run(pl->p, err));
     KD_TRY(kd_program_get(pl->p, pl->lg.loss, loss, err));
     return grad ? get_gradient(pl, ps, grad, err) : 0;
 }
@@ -399,7 +397,7 @@ int kd_network_call(kd_denoiser *d, int64_t n, const float *x, const float *told
     for (int64_t i = 0; i < n; i++) d->rows[i] = 1;
     if (loss) KD_TRY(kd_program_set(pl->p, pl->lg.weight, d->rows, err));
     if (loss) KD_TRY(kd_program_set(pl->p, pl->target, loss->target, err));
-    KD_TRY(kd_program_run(pl->p, &quiet, err));
+    KD_TRY(kd_program_run(pl->p, err));
     if (whole) KD_TRY(kd_program_get(pl->p, pl->whole, whole, err));
     if (!loss) return 0;
     KD_TRY(kd_program_get(pl->p, pl->lg.loss, d->rows, err));

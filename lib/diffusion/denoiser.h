@@ -85,10 +85,10 @@ typedef struct kd_loss_graph {
     kd_val *bound;                                  // input [N,KD_BOUND_FACTORS], NULL without a learned variance; all these and
                                                     // in.c_noise are set by kd_loss_graph_set_sigma
     kd_net_in in;                                   // in.x: not an input; the conditions: inputs, NULL where the model has none
-    kd_val *index;                                  // input I64 [N], NULL if !train
+    kd_val *index, *rng;                            // inputs I64 [N], the images' numbers, and U64 [2], seed and step; NULL if !train
     kd_val *loss;                                   // [N]
 } kd_loss_graph;
-/// Builds the config's loss for n images. train: dropout on, `index` is an input, learned variances are taught.
+/// Builds the config's loss for n images. train: dropout on, `index` and `rng` are inputs, learned variances are taught.
 /// cross_len: length of cross_cond's sequences. On failure nothing is left to free.
 int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, int64_t cross_len, bool train,
                       bool checkpointing, kd_err *err);

@@ -43,8 +43,10 @@ static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, int64_t cross
     lg->t_x0 = kd_input(g, "t_x0", KD_F32, each);
     lg->t_noise = kd_input(g, "t_noise", KD_F32, each);
     lg->weight = kd_input(g, "weight", KD_F32, each);
-    if (lg->net.train)
+    if (lg->net.train) {
         lg->net.index = lg->index = kd_input(g, "index", KD_I64, each);
+        lg->net.rng = lg->rng = kd_input(g, "rng", KD_U64, KD_SHAPE(2));
+    }
     KD_TRY(kd_graph_error(g, err));
 
     lg->in.x = kd_row_mix(g, lg->x0, lg->x_x0, lg->noise, lg->x_noise);

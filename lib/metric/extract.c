@@ -94,7 +94,7 @@ static int flush(kd_extractor *x, kd_err *err)
     struct plan *p = &x->plan[x->waiting != x->o.batch];
     if (p->n != x->waiting) KD_TRY(plan_make(p, x, x->waiting, err));
     KD_TRY(kd_program_set(p->program, p->x, x->input, err));
-    KD_TRY(kd_program_run(p->program, &(kd_run){0}, err));
+    KD_TRY(kd_program_run(p->program, err));
     KD_TRY(kd_program_get(p->program, p->out.pool, x->pool, err));
     if (x->spatial) KD_TRY(kd_program_get(p->program, p->out.spatial, x->spatial, err));
     if (x->logit) KD_TRY(kd_program_get(p->program, p->out.logits, x->logit, err));

@@ -76,7 +76,7 @@ static kd_val *residual(const told *t, kd_val *x, int64_t out, resizing how)
     kd_val *e = linear(m, "emb_layers.1", t->emb, ada ? 2 * out : out);
     h = norm(m, "out_layers.0", ada ? h : kd_add_image(m->g, h, e), ada ? e : NULL, KD_ACT_SILU);
     if (m->train && t->u->dropout > 0)
-        h = kd_dropout(m->g, h, m->index, t->u->dropout);
+        h = kd_dropout(m->g, h, m->index, m->rng, t->u->dropout);
     x = resized(m, x, how);
     if (in == out)
         return conv3(m, "out_layers.3", h, out, 1, KD_INIT_ZERO, x);

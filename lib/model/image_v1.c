@@ -66,7 +66,7 @@ static kd_val *dropout(const told *t, const char *name, kd_val *x)
     if (!t->drops)
         return x;
     kd_scope_push(t->m->g, name);
-    x = kd_dropout_channels(t->m->g, x, t->m->index, t->u->dropout);
+    x = kd_dropout_channels(t->m->g, x, t->m->index, t->m->rng, t->u->dropout);
     kd_scope_pop(t->m->g);
     return x;
 }
@@ -95,7 +95,7 @@ static kd_attn attention(const told *t, int64_t channels)
 {
     const int64_t heads = parts(channels, HEAD);
     return (kd_attn){ .kind = KD_ATTN_GLOBAL, .heads = heads, .factor = 1 / sqrt((double)(channels / heads)),
-                      .dropout = t->drops ? t->u->dropout : 0, .index = t->m->index };
+                      .dropout = t->drops ? t->u->dropout : 0, .index = t->m->index, .rng = t->m->rng };
 }
 
 static kd_val *self_attention(const told *t, kd_val *x)

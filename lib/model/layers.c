@@ -60,7 +60,7 @@ kd_val *kd_layer_ada_rms_norm(kd_net *m, kd_val *x, kd_val *cond)
 
 kd_val *kd_layer_dropout(kd_net *m, kd_val *x, double rate)
 {
-    return m->train && rate > 0 ? kd_dropout(m->g, x, m->index, rate) : x;
+    return m->train && rate > 0 ? kd_dropout(m->g, x, m->index, m->rng, rate) : x;
 }
 
 static kd_val *fourier(kd_net *m, const char *name, kd_val *x, int64_t features)

@@ -57,7 +57,7 @@ typedef struct kd_net {
     bool out_of_memory;       // while declaring: the graph does not know
     bool train;               // dropout on
     bool checkpointing;       // recompute blocks
-    kd_val *index;            // I64 [N]: image numbers, for dropout; NULL if !train
+    kd_val *index, *rng;      // for dropout: I64 [N], the images' numbers, and U64 [2], seed and step; NULL if !train
     kd_val **leaf;            // graph leaf of params->p[i]; [params->n]
 } kd_net;
 

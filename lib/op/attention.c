@@ -4,19 +4,17 @@
 // y = softmax(f q k^T + mask) v; kept for the gradient: the inputs, y, and the log of each row's sum of exponentials.
 //   P = exp(f q k^T + mask - lse)   D = sum(y dy)   dv = (K P)^T dy   dS = P (K dy v^T - D)   dq = f dS k   dk = f dS^T q
 // K is 1, or dropout's factor of each probability, drawn again and not kept.
-// Nodes: attention in qkv, index; attention_grad in qkv, index, y, lse, dy, out dqkv. cross_attention in q, kv, padding, index;
-// cross_attention_grad in q, kv, padding, index, y, lse, dy, out dq, dkv. index, padding: NULL if none.
+// Nodes: attention in qkv, index, rng; attention_grad in qkv, index, rng, y, lse, dy, out dqkv. cross_attention in q, kv, padding,
+// index, rng; cross_attention_grad in q, kv, padding, index, rng, y, lse, dy, out dq, dkv. index, rng, padding: NULL if none.
 // i = kind, heads, size, shift, order, dropout's node id; f = factor, dropout's rate.
 #include "base/random.h"
 #include "op/unet.h"
 
 enum { KIND, HEADS, SIZE, SHIFT, ORDER, NODE, ATTRIBUTES };         // n->i[]
 
-// Index of the images' numbers, where dropout needs it.
 static bool dropout_fits(kd_attn a, int64_t images)
 {
-    return a.dropout == 0 || (a.dropout > 0 && a.dropout < 1 && a.kind == KD_ATTN_GLOBAL && a.index && a.index->dtype == KD_I64 &&
-                              a.index->shape.n == 1 && a.index->shape.d[0] == images);
+    return a.dropout == 0 || (a.dropout > 0 && a.dropout < 1 && a.kind == KD_ATTN_GLOBAL && kd_draws_fit(a.index, a.rng, images));
 }
 
 static bool fits(const kd_shape *s, kd_attn a)
@@ -57,11 +55,12 @@ static kd_node *like(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, cons
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a)
 {
     if (!qkv || !kd_want(g, fits(&qkv->shape, a), KD_OP_attention,
-                         "qkv [N,H,W,3*heads*d], a kernel or window that fits H, W, dropout with index [N] and global", 1, &qkv))
+                         "qkv [N,H,W,3*heads*d], a kernel or window that fits H, W, dropout with index [N], rng [2] and global", 1,
+                         &qkv))
         return NULL;
-    kd_val *in[] = { qkv, a.dropout > 0 ? a.index : NULL };
+    kd_val *in[] = { qkv, a.dropout > 0 ? a.index : NULL, a.dropout > 0 ? a.rng : NULL };
     const int64_t *const d = qkv->shape.d;
-    kd_node *n = new_node(g, KD_OP_attention, 2, in, a);
+    kd_node *n = new_node(g, KD_OP_attention, 3, in, a);
     kd_val *y = kd_node_out(g, n, 0, KD_F32, KD_SHAPE(d[0], d[1], d[2], d[3] / 3));
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
     return y;
@@ -69,8 +68,8 @@ kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a)
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    kd_val *in[] = { n->in[0], n->in[1], n->out[0], n->out[1], dy[0] };
-    kd_node *m = like(g, KD_OP_attention_grad, 5, in, n);
+    kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], dy[0] };
+    kd_node *m = like(g, KD_OP_attention_grad, 6, in, n);
     dx[0] = kd_sum(g, dx[0], kd_node_out(g, m, 0, KD_F32, n->in[0]->shape));
 }
 
@@ -80,14 +79,15 @@ kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, 
 {
     if (!q || !kv)
         return NULL;
-    kd_val *in[] = { q, kv, padding, a.dropout > 0 ? a.index : NULL };
+    kd_val *in[] = { q, kv, padding, a.dropout > 0 ? a.index : NULL, a.dropout > 0 ? a.rng : NULL };
     const int64_t *const d = q->shape.d, *const k = kv->shape.d;
     const bool ok = q->shape.n == 4 && kv->shape.n == 3 && k[0] == d[0] && k[1] >= 1 && k[2] == 2 * d[3] && a.heads >= 1 &&
                     d[3] % a.heads == 0 && a.kind == KD_ATTN_GLOBAL && dropout_fits(a, d[0]) &&
                     (!padding || (padding->shape.n == 2 && padding->shape.d[0] == d[0] && padding->shape.d[1] == k[1]));
-    if (!kd_want(g, ok, KD_OP_cross_attention, "q [N,H,W,heads*d], kv [N,L,2*heads*d], padding [N,L], dropout with index [N]", 4, in))
+    if (!kd_want(g, ok, KD_OP_cross_attention,
+                 "q [N,H,W,heads*d], kv [N,L,2*heads*d], padding [N,L], dropout with index [N], rng [2]", 5, in))
         return NULL;
-    kd_node *n = new_node(g, KD_OP_cross_attention, 4, in, a);
+    kd_node *n = new_node(g, KD_OP_cross_attention, 5, in, a);
     kd_val *y = kd_node_out(g, n, 0, KD_F32, q->shape);
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
     return y;
@@ -95,8 +95,8 @@ kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, 
 
 static void cross_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], n->out[0], n->out[1], dy[0] };
-    kd_node *m = like(g, KD_OP_cross_attention_grad, 7, in, n);
+    kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], n->in[4], n->out[0], n->out[1], dy[0] };
+    kd_node *m = like(g, KD_OP_cross_attention_grad, 8, in, n);
     for (int k = 0; m && k < 2; k++) {
         kd_val *to = kd_node_out(g, m, k, KD_F32, n->in[k]->shape);
         if (kd_wants(n, k))

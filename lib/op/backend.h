@@ -7,12 +7,6 @@
 
 enum { KD_BACKEND_ABI = 1 };
 
-/// What changes from run to run without being a tensor.
-typedef struct kd_run {
-    uint64_t seed;
-    uint32_t step;
-} kd_run;
-
 typedef struct kd_backend kd_backend;
 struct kd_backend {
     const char *name;                                       // "cpu (avx2)"
@@ -22,7 +16,7 @@ struct kd_backend {
     int (*download)(kd_backend *be, void *host, const void *from, size_t bytes, kd_err *err);
     int (*fill)(kd_backend *be, void *p, int byte, size_t bytes, kd_err *err);
     size_t (*scratch)(kd_backend *be, const kd_node *n);    // bytes of working memory the node's kernel takes
-    int (*run)(kd_backend *be, const kd_node *n, const kd_run *run, void *scratch, kd_err *err);
+    int (*run)(kd_backend *be, const kd_node *n, void *scratch, kd_err *err);
     int (*sync)(kd_backend *be, kd_err *err);
     int64_t (*in_use)(kd_backend *be);                      // bytes allocated now
     void (*close)(kd_backend *be);

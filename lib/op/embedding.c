@@ -1,4 +1,5 @@
 // Rows of a table by index. Node: in table, index; out y.
+// Kernels trust the index: an input of a graph is checked where it is set, so it keeps the smallest number of rows.
 #include "op/op.h"
 
 kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index)
@@ -10,6 +11,7 @@ kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index)
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_embedding, 2, in);
     if (!n) return NULL;
+    if (index->kind == KD_VAL_INPUT && (!index->below || table->shape.d[0] < index->below)) index->below = table->shape.d[0];
     return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(index->shape.d[0], table->shape.d[1]));
 }
 

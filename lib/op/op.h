@@ -26,6 +26,7 @@ typedef struct kd_val {
     const char *name;         // leaves: "x", "mid_level.0.ff.up_proj.weight"; NULL for results
     kd_node *node; int slot;  // results: who computes it
     float *host;              // constants: the values, owned
+    int64_t below;            // I64 inputs: values must be 0 to below - 1, checked by kd_program_set; 0: any value
     void *data;               // where it lives on the backend; set by kd_bind or the program's plan
     bool bound;               // by kd_bind: memory of the caller's
     bool pinned;              // by kd_pin: its offset is given
@@ -101,6 +102,7 @@ bool kd_wants(const kd_node *n, int i);
 kd_val *kd_sum(kd_graph *g, kd_val *acc, kd_val *x);          // acc + x; x if acc is NULL
 /// False, with "linear down.0.ff.up_proj: x [64,7,7,256] and w [512,128] do not fit: expected ..." if !ok.
 bool kd_want(kd_graph *g, bool ok, kd_op_id op, const char *expected, int n, kd_val *const *in);
+bool kd_draws_fit(const kd_val *index, const kd_val *rng, int64_t images);   // what dropout draws by: I64 [images], U64 [2]
 int64_t kd_rows(const kd_val *v);                             // product of all axes but the last
 int64_t kd_last(const kd_val *v);                             // the last axis
 int64_t kd_count(const kd_val *v);
@@ -126,8 +128,8 @@ typedef struct kd_attn {
     int64_t heads, size, shift;   // size: kernel or window
     kd_qkv_order order;
     double factor;                // of q k^T; 0 stands for 1
-    double dropout;               // rate at which probabilities are dropped (global only); needs index, as kd_dropout
-    kd_val *index;
+    double dropout;               // rate at which probabilities are dropped (global only); needs index and rng, as kd_dropout
+    kd_val *index, *rng;
 } kd_attn;
 /// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. Rules of window, mask and neighborhood: golden README section 2.
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a);
@@ -139,9 +141,9 @@ kd_val *kd_patch_split(kd_graph *g, kd_val *x, int64_t p, int64_t q);
 kd_val *kd_lerp(kd_graph *g, kd_val *a, kd_val *b, kd_val *f);
 kd_val *kd_add(kd_graph *g, kd_val *a, kd_val *b);
 kd_val *kd_row_mix(kd_graph *g, kd_val *a, kd_val *sa, kd_val *b, kd_val *sb);       // sa, sb [N]: data, no gradient; b, sb may be NULL
-/// Element dropout with rate p; index I64 [N]: the images' numbers; the uniform of an element is Philox of (run seed,
-/// KD_RNG_DROPOUT << 16 | node of the scope's name, index, run step, element within the image).
-kd_val *kd_dropout(kd_graph *g, kd_val *x, kd_val *index, double p);
+/// Element dropout with rate p. index I64 [N]: the images' numbers. rng U64 [2]: the seed and the step. The uniform of an
+/// element is Philox of (seed, KD_RNG_DROPOUT << 16 | node of the scope's name, index, step, element within the image).
+kd_val *kd_dropout(kd_graph *g, kd_val *x, kd_val *index, kd_val *rng, double p);
 kd_val *kd_dct2(kd_graph *g, kd_val *x, bool inverse);                               // [N,H,W,C]
 kd_val *kd_mse(kd_graph *g, kd_val *a, kd_val *b, kd_val *w, kd_val *f);             // w [N], f [H,W] or NULL; gradient for a only
 

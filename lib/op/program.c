@@ -110,20 +110,33 @@ int kd_program_ready(kd_program *p, kd_err *err)
     return 0;
 }
 
+// Values of an index that would be read outside of its table.
+static int check_below(const kd_val *input, const int64_t *value, kd_err *err)
+{
+    const int64_t count = input->below ? kd_count(input) : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (value[i] < 0 || value[i] >= input->below)
+            return kd_fail(err, KD_EUSAGE, "%s: image %lld: expected 0 to %lld, got %lld", input->name, (long long)i,
+                           (long long)input->below - 1, (long long)value[i]);
+    return 0;
+}
+
 int kd_program_set(kd_program *p, kd_val *input, const void *host, kd_err *err)
 {
     KD_TRY(kd_program_ready(p, err));
-    return input->used ? p->be->upload(p->be, input->data, host, (size_t)kd_val_bytes(input), err) : 0;
+    if (!input->used)
+        return 0;
+    KD_TRY(check_below(input, host, err));
+    return p->be->upload(p->be, input->data, host, (size_t)kd_val_bytes(input), err);
 }
 
-int kd_program_run(kd_program *p, const kd_run *run, kd_err *err)
+int kd_program_run(kd_program *p, kd_err *err)
 {
-    static const kd_run none;
     KD_TRY(kd_program_ready(p, err));
     for (int i = 0; i < p->plan.n; i++) {
         const kd_node *const n = p->plan.node[i];
         const double start = p->profile ? kd_clock() : 0;
-        KD_TRY(p->be->run(p->be, n, run ? run : &none, p->scratch, err));
+        KD_TRY(p->be->run(p->be, n, p->scratch, err));
         if (p->profile) {
             KD_TRY(p->be->sync(p->be, err));
             p->spent[n->op].seconds += kd_clock() - start;

@@ -26,8 +26,9 @@ void kd_pin(kd_val *v, int64_t offset);
 void *kd_program_pinned(kd_program *p, kd_err *err);         // on the backend; NULL: no memory for the program
 
 int kd_program_ready(kd_program *p, kd_err *err);            // allocates; uploads constants
+/// errors KD_EUSAGE "class_cond: image 3: expected 0 to 9, got 12" for a value outside of input->below
 int kd_program_set(kd_program *p, kd_val *input, const void *host, kd_err *err);
-int kd_program_run(kd_program *p, const kd_run *run, kd_err *err);
+int kd_program_run(kd_program *p, kd_err *err);
 int kd_program_get(kd_program *p, const kd_val *v, void *host, kd_err *err);   // an output of the last run
 
 /// Time, GFLOP/s and bytes of each op, summed over runs since the profile was switched on.

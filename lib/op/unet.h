@@ -30,7 +30,7 @@ kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps);
 // Self-attention is kd_attention of op.h: a.factor, a.order and a.dropout are for these networks.
 
 /// softmax(a.factor q k^T - 10000 padding) v. q [N,H,W,heads*d], kv [N,L,2*heads*d] with k of all heads, then v of all heads;
-/// padding [N,L], 1 where there is nothing, is data; NULL: none. Of a: heads, factor, dropout and index.
+/// padding [N,L], 1 where there is nothing, is data; NULL: none. Of a: heads, factor, dropout, index and rng.
 kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_attn a);
 
 /// Transformer v1. freqs_h, freqs_w [heads,d/4] are logarithms (parameters), pos [H*W,2] = (y, x) data: cos and sin of
@@ -72,7 +72,7 @@ kd_val *kd_pixel_shuffle(kd_graph *g, kd_val *x, int64_t p, int64_t q);
 kd_val *kd_add_image(kd_graph *g, kd_val *x, kd_val *b);                             // y[n,..,c] = x[n,..,c] + b[n,c]
 kd_val *kd_scale(kd_graph *g, kd_val *x, double f);                                  // f x
 /// Dropout of whole channels of an image: the uniform of a channel is that of element c in kd_dropout.
-kd_val *kd_dropout_channels(kd_graph *g, kd_val *x, kd_val *index, double p);
+kd_val *kd_dropout_channels(kd_graph *g, kd_val *x, kd_val *index, kd_val *rng, double p);
 
 /// [cos(t f), sin(t f)], f_k = max_period^(-k / h), h = dim / 2; odd dim: a last 0. t [N] or [N,1] is data; angles in double.
 kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_period);

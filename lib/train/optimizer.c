@@ -43,8 +43,7 @@ void kd_opt_state_free(kd_opt_state *s, kd_backend *be)
 
 static int run(kd_backend *be, const kd_flat_node *o, void *scratch, kd_err *err)
 {
-    const kd_run nothing_random = {0};
-    return be->run(be, &o->node, &nothing_random, scratch, err);
+    return be->run(be, &o->node, scratch, err);
 }
 
 int kd_grad_norm(kd_backend *be, const kd_params *ps, const kd_opt_state *s, double *norm, kd_err *err)

@@ -159,7 +159,7 @@ static int clear_gaps(const kd_trainer *t, kd_err *err)
 static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *loss, kd_err *err)
 {
     const kd_batch *b = &t->batch;
-    const kd_run run = { .seed = t->o.seed, .step = (uint32_t)t->step };
+    const uint64_t rng[2] = { t->o.seed, (uint64_t)t->step };
 
     if (!(t->micro = kd_program_pinned(t->p, err))) return err->code;
     kd_batch_fill(&t->batch, t->c, d, t->o.seed, t->step, t->seen + part * t->o.batch, part,
@@ -170,8 +170,9 @@ static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *l
     KD_TRY(set(t, t->lg.in.class_cond, b->class_cond, err));
     KD_TRY(set(t, t->lg.in.aug_cond, b->aug_cond, err));
     KD_TRY(set(t, t->lg.index, b->index, err));
+    KD_TRY(set(t, t->lg.rng, rng, err));
     KD_TRY(set(t, t->dloss, t->ones, err));
-    KD_TRY(kd_program_run(t->p, &run, err));
+    KD_TRY(kd_program_run(t->p, err));
     KD_TRY(kd_program_get(t->p, t->lg.loss, t->loss, err));
     KD_TRY(clear_gaps(t, err));
 

@@ -95,6 +95,7 @@ static kd_val *build_unet(t_build *b)
     kd_val *q = t_input(b, T_IMAGES, KD_SHAPE(c[0], c[1], c[2], c[5] ? all : 3 * all), NORMAL(.1, d));
     kd_val *kv = c[5] ? t_input(b, T_IMAGES, KD_SHAPE(c[0], c[5], 2 * all), NORMAL(.1, d)) : NULL;
     a.index = c[7] ? t_input(b, T_IMAGES, KD_SHAPE(c[0]), INDEX(100000)) : NULL;
+    a.rng = c[7] ? t_rng(b) : NULL;
     if (!c[5]) return kd_attention(b->g, q, a);
     kd_val *padding = kd_const(b->g, "padding", KD_SHAPE(c[0], c[5]), NULL);
     fill_padding(padding, c[5]);

@@ -8,7 +8,8 @@ static const int64_t cases[][3] = { /* N, elements, 1000 p */
 static kd_val *build(t_build *b)
 {
     kd_val *x = t_input(b, T_IMAGES, KD_SHAPE(b->c[0], b->c[1]), NORMAL(0, 1));
-    return kd_dropout(b->g, x, t_input(b, T_IMAGES, KD_SHAPE(b->c[0]), INDEX(100000)), (double)b->c[2] / 1000);
+    kd_val *index = t_input(b, T_IMAGES, KD_SHAPE(b->c[0]), INDEX(100000));
+    return kd_dropout(b->g, x, index, t_rng(b), (double)b->c[2] / 1000);
 }
 
 static void ref(const t_ref *r)
@@ -30,7 +31,8 @@ static const int64_t images[][4] = { { 1, 1, 1, 500 }, { 3, 5, 17, 100 }, { 2, 3
 static kd_val *build_channels(t_build *b)
 {
     kd_val *x = t_input(b, T_IMAGES, KD_SHAPE(b->c[0], b->c[1], b->c[2]), NORMAL(0, 1));
-    return kd_dropout_channels(b->g, x, t_input(b, T_IMAGES, KD_SHAPE(b->c[0]), INDEX(100000)), (double)b->c[3] / 1000);
+    kd_val *index = t_input(b, T_IMAGES, KD_SHAPE(b->c[0]), INDEX(100000));
+    return kd_dropout_channels(b->g, x, index, t_rng(b), (double)b->c[3] / 1000);
 }
 
 static void ref_channels(const t_ref *r)

@@ -58,11 +58,20 @@ kd_val *t_input(t_build *b, int flags, kd_shape shape, t_dist dist)
     return b->val[k];
 }
 
+kd_val *t_rng(t_build *b)
+{
+    const int k = b->n++;
+    b->leaf[k] = b->val[k] = kd_input(b->g, "rng", KD_U64, KD_SHAPE(2));
+    b->flags[k] = T_DATA, b->dist[k] = (t_dist){ .rng = true };
+    return b->val[k];
+}
+
 /// A function of the number k of the input and of the element alone, so that more images leave the first ones as they are.
 static void *numbers(int k, t_dist dist, int64_t n)
 {
     const kd_rng rng = kd_rng_of(T_SEED, KD_RNG_TEST, (uint32_t)k, 0, 0);
     float *x = kd_alloc((size_t)n * sizeof(int64_t) + 8);
+    if (dist.rng) return memcpy(x, (const uint64_t[]){ T_SEED, T_STEP }, 2 * sizeof(uint64_t));
     if (dist.below) {
         for (int64_t i = 0; i < n; i++) ((int64_t *)(void *)x)[i] = kd_rng_u32(&rng, (uint64_t)i) % dist.below;
         return x;
@@ -116,19 +125,18 @@ static bool differentiable(const t_build *b, int k) { return !(b->flags[k] & T_D
 
 static int run_twice(t_run *t, outcome *o, kd_program *p, kd_val *dy_in, int n_out, result **out, kd_err *err)
 {
-    const kd_run run = { T_SEED, T_STEP };
     float *first[1 + KD_MAX_IN] = { 0 };
     KD_TRY(kd_program_ready(p, err));
     for (int k = 0; k < o->b.n; k++) KD_TRY(kd_program_set(p, o->b.leaf[k], o->in[k], err));
     if (dy_in) KD_TRY(kd_program_set(p, dy_in, o->dy, err));
-    KD_TRY(kd_program_run(p, &run, err));
+    KD_TRY(kd_program_run(p, err));
     for (int k = 0; k < n_out; k++) {
         const size_t bytes = (size_t)out[k]->n * sizeof(float);
         first[k] = kd_alloc(bytes + 1);
         memcpy(first[k], out[k]->data, bytes);
         memset(out[k]->data, GUARD_BYTE, bytes);
     }
-    KD_TRY(kd_program_run(p, &run, err));
+    KD_TRY(kd_program_run(p, err));
     for (int k = 0; k < n_out; k++) {
         const bool same = !memcmp(first[k], out[k]->data, (size_t)out[k]->n * sizeof(float));
         t_check(t, same, "output %d: a second run gives other bits", k);
@@ -256,8 +264,9 @@ static void check_reference(t_run *t, const outcome *o)
     t_ref r = { .c = o->b.c, .y = kd_alloc((size_t)o->y.n * sizeof(double) + 1) };
     for (int k = 0; k < o->b.n; k++) {
         in[k] = kd_alloc((size_t)o->count[k] * sizeof(double) + 1);
+        const bool integers = o->b.dist[k].below || o->b.dist[k].rng;
         for (int64_t i = 0; i < o->count[k]; i++)
-            in[k][i] = o->b.dist[k].below ? (double)((int64_t *)o->in[k])[i] : (double)((float *)o->in[k])[i];
+            in[k][i] = integers ? (double)((int64_t *)o->in[k])[i] : (double)((float *)o->in[k])[i];
         r.in[k] = in[k];
     }
     op->ref(&r);
@@ -296,12 +305,11 @@ static int run_case(t_run *t, const int64_t *c, kd_err *err)
 int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *data, int n_in, kd_val *const *out,
                 float *const *to, int n_out)
 {
-    const kd_run run = { T_SEED, T_STEP };
     kd_err err = { 0 };
     kd_program *p = NULL;
     int rc = kd_program_new(&p, g, t->be, out, n_out, &err);
     for (int k = 0; k < n_in && !rc; k++) rc = kd_program_set(p, in[k], data[k], &err);
-    if (!rc) rc = kd_program_run(p, &run, &err);
+    if (!rc) rc = kd_program_run(p, &err);
     for (int k = 0; k < n_out && !rc; k++) rc = kd_program_get(p, out[k], to[k], &err);
     t_check(t, !rc, "%s", err.msg);
     kd_program_free(p);

@@ -30,10 +30,9 @@ static void arrays_free(arrays *a) { kd_free(a->p), kd_free(a->g), kd_free(a->m)
 
 static void run(t_run *t, kd_flat_node *o)
 {
-    const kd_run none = { 0 };
     kd_err err = { 0 };
     void *scratch = kd_alloc(t->be->scratch(t->be, &o->node) + 1);
-    t_check(t, !t->be->run(t->be, &o->node, &none, scratch, &err), "%s", err.msg);
+    t_check(t, !t->be->run(t->be, &o->node, scratch, &err), "%s", err.msg);
     kd_free(scratch);
 }
 

@@ -2,7 +2,7 @@
 #include "tests/op/test.h"
 #include "op/unet.h"
 
-typedef struct ins { kd_graph *g; kd_val *v3, *v4, *x34, *image, *index3; } ins;
+typedef struct ins { kd_graph *g; kd_val *v3, *v4, *x34, *image, *index3, *rng; } ins;
 
 static kd_val *rms_norm(ins *s) { return kd_rms_norm(s->g, s->x34, s->v3, 0, 1e-6f); }
 static kd_val *rope_table(ins *s) { return kd_rope_table(s->g, s->x34, s->x34); }
@@ -15,7 +15,7 @@ static kd_val *lerp(ins *s) { return kd_lerp(s->g, s->x34, s->x34, s->v3); }
 static kd_val *add(ins *s) { return kd_add(s->g, s->v3, s->v4); }
 static kd_val *row_mix(ins *s) { return kd_row_mix(s->g, s->x34, s->v4, NULL, NULL); }
 static kd_val *row_mix_half(ins *s) { return kd_row_mix(s->g, s->x34, s->v3, s->x34, NULL); }
-static kd_val *dropout(ins *s) { return kd_dropout(s->g, s->x34, s->index3, 1); }
+static kd_val *dropout(ins *s) { return kd_dropout(s->g, s->x34, s->index3, s->rng, 1); }
 static kd_val *dct2(ins *s) { return kd_dct2(s->g, s->x34, false); }
 static kd_val *mse(ins *s) { return kd_mse(s->g, s->x34, s->x34, s->v3, s->v3); }
 static kd_val *linear(ins *s) { return kd_linear(s->g, s->x34, s->image, NULL, NULL); }
@@ -40,7 +40,7 @@ static kd_val *image_mean(ins *s) { return kd_image_mean(s->g, s->v3); }
 static kd_val *tokens(ins *s) { return kd_tokens(s->g, s->image, s->v3, s->x34); }
 static kd_val *timestep(ins *s) { return kd_timestep_embedding(s->g, s->v3, 1, 100); }
 static kd_val *gauss_nll(ins *s) { return kd_gauss_nll(s->g, s->x34, s->x34, s->v4); }
-static kd_val *channels(ins *s) { return kd_dropout_channels(s->g, s->image, s->index3, .5); }
+static kd_val *channels(ins *s) { return kd_dropout_channels(s->g, s->image, s->index3, s->rng, .5); }
 
 static const struct { kd_val *(*make)(ins *s); const char *starts; } bad[] = {
     { rms_norm, "rms_norm net.layer: expected x [N,..,C] and s [C] or [N,C], got [3,4], [3]" },
@@ -65,7 +65,7 @@ static void refused(t_run *t)
         ins s = { .g = kd_graph_new() };
         s.v3 = kd_input(s.g, "v3", KD_F32, KD_SHAPE(3)), s.v4 = kd_input(s.g, "v4", KD_F32, KD_SHAPE(4));
         s.x34 = kd_input(s.g, "x34", KD_F32, KD_SHAPE(3, 4)), s.image = kd_input(s.g, "image", KD_F32, KD_SHAPE(2, 3, 3, 3));
-        s.index3 = kd_input(s.g, "index3", KD_I64, KD_SHAPE(3));
+        s.index3 = kd_input(s.g, "index3", KD_I64, KD_SHAPE(3)), s.rng = kd_input(s.g, "rng", KD_U64, KD_SHAPE(2));
         kd_scope_push(s.g, "net");
         kd_scope_push(s.g, "layer");
         t_check(t, !bad[i].make(&s), "%s was accepted", bad[i].starts);

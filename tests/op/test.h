@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct t_dist { double mean, deviation; int64_t below; } t_dist;
+typedef struct t_dist { double mean, deviation; int64_t below; bool rng; } t_dist;
 #define NORMAL(m, d) ((t_dist){ .mean = (m), .deviation = (d) })
 #define INDEX(n)     ((t_dist){ .below = (n) })           // I64, 0 to n - 1
 
@@ -31,6 +31,7 @@ struct t_build {
     t_dist dist[KD_MAX_IN];
 };
 kd_val *t_input(t_build *b, int flags, kd_shape shape, t_dist dist);
+kd_val *t_rng(t_build *b);                                // dropout's input: T_SEED and T_STEP
 
 /// For the double-precision function: inputs in the order of their t_input calls, the result y to be written.
 typedef struct t_ref {
@@ -46,7 +47,7 @@ typedef struct t_op {
     bool shared_y;         // y has no image axis
 } t_op;
 
-enum { T_SEED = 7, T_STEP = 3 };                          // the kd_run of every test
+enum { T_SEED = 7, T_STEP = 3 };                          // of t_rng
 
 /// A whole test: cases of an op, or a function for what does not fit that form.
 typedef struct t_test t_test;

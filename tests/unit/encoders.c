@@ -183,7 +183,7 @@ static float *features(const kd_feature_net *f)
         if (m.leaf[i]) kd_bind(m.leaf[i], w + f->params->p[i].offset);
     if (kd_program_new(&p, g, be, &out.pool, 1, &err)) fail_msg("%s", err.msg);
     assert_int_equal(kd_program_set(p, in, x, &err), 0);
-    assert_int_equal(kd_program_run(p, &(kd_run){0}, &err), 0);
+    assert_int_equal(kd_program_run(p, &err), 0);
     assert_int_equal(kd_count(out.pool), 2 * f->d);
     assert_int_equal(kd_program_get(p, out.pool, to, &err), 0);
     kd_program_free(p);

@@ -129,7 +129,7 @@ static void test_features(void **state)
         if (m.leaf[i]) kd_bind(m.leaf[i], w + f->params->p[i].offset);
     if (kd_program_new(&p, g, be, outs, out.modules + 1, &err)) fail_msg("%s", err.msg);
     assert_int_equal(kd_program_set(p, in, x, &err), 0);
-    assert_int_equal(kd_program_run(p, &(kd_run){0}, &err), 0);
+    assert_int_equal(kd_program_run(p, &err), 0);
     float *got = malloc(2 * 2048 * sizeof *got);
     for (int i = 0; i <= out.modules; i++) {
         const char *name = i < out.modules ? out.module_name[i] : "features";

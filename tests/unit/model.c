@@ -427,7 +427,7 @@ static void test_forward(void **state)
         run r = { .be = be };
         build(&r, m, io);
         set_all(&r, io, m->config->sigma_data);
-        if (kd_program_run(r.p, &(kd_run){0}, &err) || kd_program_get(r.p, r.f, got, &err))
+        if (kd_program_run(r.p, &err) || kd_program_get(r.p, r.f, got, &err))
             fail_msg("%s", err.msg);
         const double error = error_of(got, want);
         if (!(error < 3 * cases[i].torch))
@@ -452,7 +452,7 @@ static void test_all_used(void **state)
     for (int checkpointing = 0; checkpointing < 2; checkpointing++) {
         kd_graph *g = kd_graph_new();
         kd_net net = { .g = g, .params = m->params, .train = true, .checkpointing = checkpointing,
-                       .index = kd_input(g, "index", KD_I64, KD_SHAPE(2)),
+                       .index = kd_input(g, "index", KD_I64, KD_SHAPE(2)), .rng = kd_input(g, "rng", KD_U64, KD_SHAPE(2)),
                        .leaf = kd_alloc((size_t)m->params->n * sizeof(kd_val *)) };
         const kd_net_in in = { .x = kd_input(g, "x", KD_F32, KD_SHAPE(2, m->config->size[0], m->config->size[1],
                                                                       m->config->channels)),

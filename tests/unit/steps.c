@@ -225,6 +225,7 @@ static void check_learned_variance(const char *more, double factor)
     batch b;
     float in[N * SIZE], told[N], out[2 * N * SIZE], loss[N], plain[N];
     const int64_t index[N] = { 0, 1, 2 };
+    const uint64_t rng[2] = { 0 };
     kd_err err = { 0 };
     fill(&b, sigma);
     must(kd_backend_open(&be, "cpu", &err), &err);
@@ -242,7 +243,8 @@ static void check_learned_variance(const char *more, double factor)
     must(kd_program_set(p, lg.x0, b.x0, &err), &err);
     must(kd_program_set(p, lg.noise, b.noise, &err), &err);
     must(kd_program_set(p, lg.index, index, &err), &err);
-    must(kd_program_run(p, NULL, &err), &err);
+    must(kd_program_set(p, lg.rng, rng, &err), &err);
+    must(kd_program_run(p, &err), &err);
     must(kd_program_get(p, lg.loss, loss, &err), &err);
     for (int i = 0; i < N; i++) {
         double square = 0;

@@ -13,12 +13,11 @@ static void tile(void *arg, int64_t t, int thread)
     else act_row(j->y + p.first, j->x + p.first, p.end - p.first, j->kind);
 }
 
-static int activate(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void activate(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { kd_count(n->in[0]), (kd_act)n->i[0], n->in[0]->data, n->n_in > 1 ? n->in[1]->data : NULL, n->out[0]->data };
     kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(activate) = { activate, NULL };

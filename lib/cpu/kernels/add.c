@@ -14,12 +14,11 @@ static void tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) y[i] = a[i] + b[i];
 }
 
-static int add(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void add(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { kd_count(n->in[0]), n->in[0]->data, n->in[1]->data, n->out[0]->data };
     kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(add) = { add, NULL };

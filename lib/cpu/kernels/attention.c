@@ -95,14 +95,12 @@ static void tile(void *arg, int64_t t, int thread)
         queries(j, &w, &g, image, head, first, least(QUERIES, g.nq - first));
 }
 
-static int run_of(const kd_node *n, bool cross, const kd_run *run, void *scratch)
+static void run_of(const kd_node *n, bool cross, void *scratch)
 {
     work w;
     job j = { .a = attn_of(n, cross), .y = n->out[0]->data, .lse = n->out[1]->used ? n->out[1]->data : NULL, .scratch = scratch };
-    j.a.run = run;
     j.room = work_of(&w, &j.a, scratch);
     kd_parallel(j.a.n * j.a.heads * j.a.groups, tile, &j);
-    return 0;
 }
 
 static size_t scratch_of(const kd_node *n, bool cross)
@@ -112,16 +110,14 @@ static size_t scratch_of(const kd_node *n, bool cross)
     return (size_t)(work_of(&w, &a, NULL) * kd_threads()) * sizeof(float);
 }
 
-static int attention(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void attention(const kd_node *n, void *scratch)
 {
-    (void)err;
-    return run_of(n, false, run, scratch);
+    run_of(n, false, scratch);
 }
 
-static int cross_attention(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void cross_attention(const kd_node *n, void *scratch)
 {
-    (void)err;
-    return run_of(n, true, run, scratch);
+    run_of(n, true, scratch);
 }
 
 static size_t attention_scratch(const kd_node *n) { return scratch_of(n, false); }

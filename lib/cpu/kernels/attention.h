@@ -33,7 +33,7 @@ typedef struct attn {
     double rate;
     uint32_t node;
     const int64_t *index;
-    const kd_run *run;
+    const uint64_t *rng;                   // seed and step
 } attn;
 
 // One group: tokens in the image's row-major order.
@@ -65,10 +65,11 @@ static inline attn attn_of(const kd_node *n, bool cross)
     const int64_t *const s = n->in[0]->shape.d;
     attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = cross ? s[3] : s[3] / 3, .kind = (kd_attn_kind)n->i[0],
                .size = n->i[2], .shift = n->i[3], .factor = (float)n->f[0], .rate = n->f[1], .node = (uint32_t)n->i[5] };
-    const kd_val *const index = n->in[cross ? 3 : 1];
+    const kd_val *const index = n->in[cross ? 3 : 1], *const rng = n->in[cross ? 4 : 2];
     a.d = a.c / a.heads;
     a.keys = cross ? n->in[1]->shape.d[1] : a.h * a.w;
     a.index = index ? index->data : NULL;
+    a.rng = rng ? rng->data : NULL;
     a.padding = cross && n->in[2] ? n->in[2]->data : NULL;
     if (cross)
         cross_views(a.in, n->in[0]->data, n->in[1]->data, &a);
@@ -208,7 +209,7 @@ static inline int64_t keep_room(const attn *a)
 static inline void keep_row(const attn *a, int64_t image, int64_t head, int64_t query, float *keep)
 {
     const int64_t row = keep_room(a), first = (head * a->h * a->w + query) * row;
-    const mask m = mask_of(a->run, a->node, a->index[image], a->rate);
+    const mask m = mask_of(a->rng, a->node, a->index[image], a->rate);
     for (int64_t t = 0; t < row; t += MASK_DRAW)
         mask_draw(&m, first + t, keep + t);
 }

@@ -154,13 +154,12 @@ static void tile(void *arg, int64_t t, int thread)
 }
 
 // y, lse and dy are the last three inputs.
-static int run_of(const kd_node *n, bool cross, const kd_run *run, void *scratch)
+static void run_of(const kd_node *n, bool cross, void *scratch)
 {
     work w;
     job j = { .a = attn_of(n, cross), .scratch = scratch };
     kd_val *const *const last = n->in + n->n_in - 3;
     const int64_t tokens = j.a.h * j.a.w;
-    j.a.run = run;
     j.y = (view){ last[0]->data, 0, tokens, j.a.c, j.a.d }, j.dy = (view){ last[2]->data, 0, tokens, j.a.c, j.a.d };
     j.lse = last[1]->data;
     if (cross)
@@ -170,7 +169,6 @@ static int run_of(const kd_node *n, bool cross, const kd_run *run, void *scratch
     j.room = work_of(&w, &j.a, scratch);
     j.shared_keys = j.a.kind == KD_ATTN_NEIGHBORHOOD;
     kd_parallel(j.a.n * j.a.heads * (j.shared_keys ? 1 : j.a.groups), tile, &j);
-    return 0;
 }
 
 static size_t scratch_of(const kd_node *n, bool cross)
@@ -180,16 +178,14 @@ static size_t scratch_of(const kd_node *n, bool cross)
     return (size_t)room * sizeof(float);
 }
 
-static int attention_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void attention_grad(const kd_node *n, void *scratch)
 {
-    (void)err;
-    return run_of(n, false, run, scratch);
+    run_of(n, false, scratch);
 }
 
-static int cross_attention_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void cross_attention_grad(const kd_node *n, void *scratch)
 {
-    (void)err;
-    return run_of(n, true, run, scratch);
+    run_of(n, true, scratch);
 }
 
 static size_t attention_scratch(const kd_node *n) { return scratch_of(n, false); }

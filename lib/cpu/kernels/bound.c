@@ -74,22 +74,20 @@ static void grad_tile(void *arg, int64_t t, int thread)
     for (int64_t i = 0; i < j->count; i++) j->drange[t * j->count + i] = (float)(factor * element(j, t, i).slope);
 }
 
-static int loss(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void loss(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.l = n->out[0]->data;
     kd_parallel(images_of(n->in[0]), loss_tile, &j);
-    return 0;
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.dl = n->in[5]->data, j.drange = n->out[0]->data;
     kd_parallel(images_of(n->in[0]), grad_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(bound) = { loss, NULL };

@@ -41,31 +41,28 @@ static void put_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int concat(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void concat(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { .rows = kd_rows(n->out[0]), .n = kd_last(n->in[0]), .m = kd_last(n->in[1]), .y_n = kd_last(n->out[0]),
               .a = n->in[0]->data, .b = n->in[1]->data, .y = n->out[0]->data };
     kd_parallel(ceil_div(j.rows, ROWS), join_tile, &j);
-    return 0;
 }
 
-static int slice(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void slice(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { .rows = kd_rows(n->out[0]), .a_n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]),
               .a = (const float *)n->in[0]->data + n->i[0], .y = n->out[0]->data };
     kd_parallel(ceil_div(j.rows, ROWS), cut_tile, &j);
-    return 0;
 }
 
-static int slice_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void slice_grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { .rows = kd_rows(n->out[0]), .n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]), .a = n->in[0]->data,
               .y = n->out[0]->data, .to = n->i[0] };
     kd_parallel(ceil_div(j.rows, ROWS), put_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(concat) = { concat, NULL };

@@ -168,13 +168,11 @@ static conv forward_of(const kd_node *n)
     return c;
 }
 
-static int forward(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void forward(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     conv c = forward_of(n);
     c.x = n->in[0]->data, c.weight = n->in[1]->data, c.b = floats_of(n->in[2]), c.res = floats_of(n->in[3]), c.y = n->out[0]->data;
     run_conv(&c, scratch);
-    return 0;
 }
 
 static size_t forward_scratch(const kd_node *n)
@@ -213,16 +211,14 @@ static conv backward_of(const kd_node *n, int64_t a, int64_t b)
     return c;
 }
 
-static int backward(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void backward(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     for (int64_t k = 0; k < n->i[0] * n->i[0]; k++) {
         conv c = backward_of(n, k / n->i[0], k % n->i[0]);
         c.x = n->in[0]->data, c.weight = n->in[1]->data, c.res = floats_of(n->in[2]), c.y = n->out[0]->data;
         if (c.rows && c.cols)
             run_conv(&c, scratch);
     }
-    return 0;
 }
 
 static size_t backward_scratch(const kd_node *n)

@@ -187,19 +187,17 @@ static bool by_winograd(const kd_node *n, conv *c)
     return winograd_fits(c->kh, c->kw, c->stride, c->rows, c->cols, c->ci, c->co);
 }
 
-static int grad_w(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad_w(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     conv c;
     if (by_winograd(n, &c)) {
         KD_ISA_NAME(winograd_grad_w)(&c, n->in[0]->data, scratch);
-        return 0;
+        return;
     }
     job j = job_of(n);
     j.sums = scratch;
     j.scratch = j.sums + sums_floats(&j);
     kd_parallel(ceil_div(j.co, j.co_step) * j.ci_tiles, tile, &j);
-    return 0;
 }
 
 static size_t grad_w_scratch(const kd_node *n)

@@ -39,9 +39,8 @@ static void row(void *arg, int64_t t, int thread)
         for (int64_t c = 0; c < j->c; c++) y[w * j->c + c] = over_w[c * j->w + w];
 }
 
-static int dct2(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void dct2(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     const int64_t *s = n->in[0]->shape.d;
     const bool inverse = n->i[0];
     float *a = scratch, *bt = a + s[1] * s[1];
@@ -49,7 +48,6 @@ static int dct2(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     matrix(a, s[1], inverse);
     matrix(bt, s[2], !inverse);
     kd_parallel(s[0] * s[1], row, &j);
-    return 0;
 }
 
 static size_t scratch_of(const kd_node *n)

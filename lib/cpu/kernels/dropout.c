@@ -9,7 +9,7 @@ typedef struct job {
     float *y;
     double rate;
     uint32_t node;
-    const kd_run *run;
+    const uint64_t *rng;                   // seed and step
 } job;
 
 static void tile(void *arg, int64_t t, int thread)
@@ -17,7 +17,7 @@ static void tile(void *arg, int64_t t, int thread)
     const job *j = arg;
     (void)thread;
     const span p = span_of(t, j->count, ELEMENTS);
-    const mask m = mask_of(j->run, j->node, j->index[p.image], j->rate);
+    const mask m = mask_of(j->rng, j->node, j->index[p.image], j->rate);
     const float *x = j->x + p.image * j->count;
     float *y = j->y + p.image * j->count;
     for (int64_t i = p.first; i < p.end; i += MASK_DRAW) {
@@ -35,7 +35,7 @@ static void channels_tile(void *arg, int64_t t, int thread)
     const job *j = arg;
     (void)thread;
     const span p = span_of(t, j->c, MASK_DRAW);
-    const mask m = mask_of(j->run, j->node, j->index[p.image], j->rate);
+    const mask m = mask_of(j->rng, j->node, j->index[p.image], j->rate);
     float keep[MASK_DRAW];
     mask_draw(&m, p.first, keep);
     for (int64_t at = p.image * j->count + p.first; at < (p.image + 1) * j->count; at += j->c) {
@@ -46,27 +46,26 @@ static void channels_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static job job_of(const kd_node *n, const kd_run *run)
+static job job_of(const kd_node *n)
 {
     const int64_t images = images_of(n->in[0]);
     return (job){ .count = images ? kd_count(n->in[0]) / images : 0, .c = kd_last(n->in[0]), .x = n->in[0]->data,
-                  .index = n->in[1]->data, .y = n->out[0]->data, .rate = n->f[0], .node = (uint32_t)n->i[0], .run = run };
+                  .index = n->in[1]->data, .rng = n->in[2]->data, .y = n->out[0]->data, .rate = n->f[0],
+                  .node = (uint32_t)n->i[0] };
 }
 
-static int dropout(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void dropout(const kd_node *n, void *scratch)
 {
-    (void)scratch, (void)err;
-    job j = job_of(n, run);
+    (void)scratch;
+    job j = job_of(n);
     kd_parallel(images_of(n->in[0]) * ceil_div(j.count, ELEMENTS), tile, &j);
-    return 0;
 }
 
-static int dropout_channels(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void dropout_channels(const kd_node *n, void *scratch)
 {
-    (void)scratch, (void)err;
-    job j = job_of(n, run);
+    (void)scratch;
+    job j = job_of(n);
     kd_parallel(images_of(n->in[0]) * ceil_div(j.c, MASK_DRAW), channels_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(dropout) = { dropout, NULL };

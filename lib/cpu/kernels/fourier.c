@@ -18,12 +18,11 @@ static void row(void *arg, int64_t t, int thread)
     }
 }
 
-static int features(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void features(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { kd_last(n->in[0]), n->in[1]->shape.d[0], n->in[0]->data, n->in[1]->data, n->out[0]->data };
     kd_parallel(images_of(n->in[0]), row, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(fourier) = { features, NULL };

@@ -46,22 +46,20 @@ static void grad_tile(void *arg, int64_t t, int thread)
     for (int64_t i = 0; i < j->count; i++) da[i] = k * (a[i] - b[i]);
 }
 
-static int loss(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void loss(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.l = n->out[0]->data;
     kd_parallel(images_of(n->in[0]), loss_tile, &j);
-    return 0;
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.dl = n->in[3]->data, j.da = data_used(n->out[0]), j.dlogvar = data_used(n->out[1]);
     kd_parallel(images_of(n->in[0]), grad_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(gauss_nll) = { loss, NULL };

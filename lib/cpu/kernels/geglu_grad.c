@@ -23,14 +23,11 @@ static void tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int run_tiles(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void run_tiles(const kd_node *n, void *scratch)
 {
-    (void)run;
     (void)scratch;
-    (void)err;
     job j = { kd_rows(n->in[1]), kd_last(n->in[1]), n->in[0]->data, n->in[1]->data, n->out[0]->data };
     kd_parallel((j.rows + ROWS - 1) / ROWS, tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(geglu_grad) = { run_tiles, NULL };

@@ -152,13 +152,11 @@ static void norm_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int norm(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void norm(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n);
     j.y = data_used(n->out[0]), j.stats = data_used(n->out[1]), j.scratch = scratch;
     kd_parallel(j.images * j.tiles, norm_tile, &j);
-    return 0;
 }
 
 static size_t norm_scratch(const kd_node *n)
@@ -268,16 +266,14 @@ static void parameters_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n);
     j.stats_in = n->in[4]->data, j.dy = n->in[5]->data, j.acc = data_of(n->in[6]);
     j.dx = data_used(n->out[0]), j.dw = data_used(n->out[1]), j.db = data_used(n->out[2]), j.dada = data_used(n->out[3]);
     j.p = scratch, j.q = j.p + j.images * j.c, j.scratch = (float *)(void *)(j.q + j.images * j.c);
     kd_parallel(j.images * j.tiles, grad_tile, &j);
     kd_parallel(ceil_div(j.c, ROWS), parameters_tile, &j);
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)

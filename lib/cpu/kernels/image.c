@@ -52,31 +52,28 @@ static job job_of(const kd_node *n, const kd_val *image)
     return (job){ .rows = images ? kd_rows(image) / images : 0, .c = kd_last(image), .y = n->out[0]->data, .f = n->f[0] };
 }
 
-static int sum(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void sum(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n, n->in[0]);
     j.x = n->in[0]->data;
     kd_parallel(images_of(n->in[0]) * ceil_div(j.c, ROWS), sum_tile, &j);
-    return 0;
 }
 
-static int spread(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void spread(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n, n->out[0]);
     j.b = n->in[0]->data;
     kd_parallel(images_of(n->in[0]) * ceil_div(j.rows, ROWS), spread_tile, &j);
-    return 0;
 }
 
-static int add(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void add(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n, n->in[0]);
     j.x = n->in[0]->data, j.b = n->in[1]->data;
     kd_parallel(images_of(n->in[0]) * ceil_div(j.rows, ROWS), add_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(image_sum) = { sum, NULL };

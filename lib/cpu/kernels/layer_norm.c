@@ -52,13 +52,12 @@ static void norm_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int norm(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void norm(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n->in[0], n->in[1]);
     j.b = n->in[2]->data, j.eps = (float)n->f[0], j.y = n->out[0]->data, j.stats = data_used(n->out[1]);
     kd_parallel(j.images * j.blocks, norm_tile, &j);
-    return 0;
 }
 
 // Gradient -------------------------------------------------------------------------------------------------------------
@@ -111,15 +110,13 @@ static void parameters_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n->in[0], n->in[1]);
     j.stats_in = n->in[2]->data, j.dy = n->in[3]->data, j.part = scratch;
     j.dx = data_used(n->out[0]), j.dw = data_used(n->out[1]), j.db = data_used(n->out[2]);
     kd_parallel(j.images * j.blocks, grad_tile, &j);
     kd_parallel(ceil_div(j.c, ROWS), parameters_tile, &j);
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)

@@ -29,13 +29,12 @@ static void lerp_tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) y[i] = a[i] + f * (b[i] - a[i]);
 }
 
-static int lerp(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void lerp(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.y = n->out[0]->data;
     kd_parallel(images_of(n->in[0]) * j.blocks, lerp_tile, &j);
-    return 0;
 }
 
 /// Sum of dy (b - a), products and sums in double.
@@ -73,9 +72,8 @@ static void grad_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n);
     float *df = data_used(n->out[2]);
     const int64_t images = images_of(n->in[0]);
@@ -84,7 +82,6 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
     double sum = 0;
     for (int64_t i = 0; df && i < images; i++) sum += kd_tree_sum(j.part + i * j.blocks, j.blocks);
     if (df) *df = (float)sum;
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)

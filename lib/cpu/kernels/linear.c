@@ -76,31 +76,26 @@ static void block(void *arg, int64_t tile, int thread)
         }
 }
 
-static int product(job *j)
+static void product(job *j)
 {
     j->panels = (j->n + NR - 1) / NR;
     kd_parallel(j->panels, pack_panel, j);
     kd_parallel(cut(j), block, j);
-    return 0;
 }
 
-static int linear(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void linear(const kd_node *n, void *scratch)
 {
-    (void)run;
-    (void)err;
     job j = { .rows = kd_rows(n->in[0]), .k = kd_last(n->in[0]), .n = kd_last(n->out[0]), .x = n->in[0]->data, .w = n->in[1]->data,
               .b = n->in[2] ? n->in[2]->data : NULL, .res = n->in[3] ? n->in[3]->data : NULL, .y = n->out[0]->data,
               .packed = scratch, .transposed = true };
-    return product(&j);
+    product(&j);
 }
 
-static int grad_x(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad_x(const kd_node *n, void *scratch)
 {
-    (void)run;
-    (void)err;
     job j = { .rows = kd_rows(n->in[0]), .k = kd_last(n->in[0]), .n = kd_last(n->out[0]), .x = n->in[0]->data, .w = n->in[1]->data,
               .res = n->in[2] ? n->in[2]->data : NULL, .y = n->out[0]->data, .packed = scratch };
-    return product(&j);
+    product(&j);
 }
 
 static size_t product_scratch(const kd_node *n)
@@ -157,16 +152,13 @@ static void block_geglu(void *arg, int64_t tile, int thread)
         }
 }
 
-static int linear_geglu(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void linear_geglu(const kd_node *n, void *scratch)
 {
-    (void)run;
-    (void)err;
     job j = { .rows = kd_rows(n->in[0]), .k = kd_last(n->in[0]), .n = kd_last(n->out[0]), .x = n->in[0]->data, .w = n->in[1]->data,
               .y = n->out[0]->data, .u = n->out[1]->used ? n->out[1]->data : NULL, .packed = scratch };
     j.panels = (j.n + VW - 1) / VW;
     kd_parallel(j.panels, pack_geglu, &j);
     kd_parallel(cut(&j), block_geglu, &j);
-    return 0;
 }
 
 static size_t geglu_scratch(const kd_node *n)

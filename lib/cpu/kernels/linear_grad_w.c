@@ -47,17 +47,14 @@ static void tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int grad_w(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad_w(const kd_node *n, void *scratch)
 {
-    (void)run;
-    (void)err;
     job j = { .rows = kd_rows(n->in[0]), .out = kd_last(n->in[0]), .in = kd_last(n->in[1]), .dy = n->in[0]->data, .x = n->in[1]->data,
               .dw = n->out[0]->data, .scratch = scratch };
     j.out_step = even_part(j.out, OUT, MR);
     j.in_step = even_part(j.in, IN, NR);
     j.in_tiles = ceil_div(j.in, j.in_step);
     kd_parallel(ceil_div(j.out, j.out_step) * j.in_tiles, tile, &j);
-    return 0;
 }
 
 static size_t grad_w_scratch(const kd_node *n)
@@ -84,14 +81,11 @@ static void sum_columns(void *arg, int64_t t, int thread)
         j->y[c + q] = (float)sum[q];
 }
 
-static int sum_rows(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void sum_rows(const kd_node *n, void *scratch)
 {
-    (void)run;
     (void)scratch;
-    (void)err;
     sum_job j = { kd_rows(n->in[0]), kd_last(n->in[0]), n->in[0]->data, n->out[0]->data };
     kd_parallel(ceil_div(j.n, COLUMNS), sum_columns, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(linear_grad_w) = { grad_w, grad_w_scratch };

@@ -41,9 +41,10 @@ enum { MASK_DRAW = 64 };                        // elements of a mask drawn at o
 /// How an image's mask is drawn. limit: a word's high 24 bits below it are dropped, that is a uniform below the rate.
 typedef struct mask { kd_rng rng; uint32_t limit; float scale; } mask;
 
-static inline mask mask_of(const kd_run *run, uint32_t node, int64_t image, double rate)
+/// rng [2]: the seed and the step
+static inline mask mask_of(const uint64_t *rng, uint32_t node, int64_t image, double rate)
 {
-    return (mask){ kd_rng_of(run->seed, KD_RNG_DROPOUT, node, (uint64_t)image, run->step), (uint32_t)ceil(ldexp(rate, 24)),
+    return (mask){ kd_rng_of(rng[0], KD_RNG_DROPOUT, node, (uint64_t)image, (uint32_t)rng[1]), (uint32_t)ceil(ldexp(rate, 24)),
                    (float)(1 / (1 - rate)) };
 }
 

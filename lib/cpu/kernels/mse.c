@@ -48,16 +48,14 @@ static void loss_tile(void *arg, int64_t t, int thread)
     j->part[t] = j->f ? sum : squares(a + p.first, b + p.first, p.end - p.first);
 }
 
-static int loss(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void loss(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n);
     float *l = n->out[0]->data;
     j.part = scratch;
     kd_parallel(j.images * j.blocks, loss_tile, &j);
     for (int64_t i = 0; i < j.images; i++)
         l[i] = (float)((double)j.w[i] * kd_tree_sum(j.part + i * j.blocks, j.blocks) / (double)j.count);
-    return 0;
 }
 
 static size_t scratch_of(const kd_node *n)
@@ -82,13 +80,12 @@ static void grad_tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) da[i] = k * (a[i] - b[i]);
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n);
     j.dl = n->in[4]->data, j.da = n->out[0]->data;
     kd_parallel(j.images * j.blocks, grad_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(mse) = { loss, scratch_of };

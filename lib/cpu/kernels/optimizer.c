@@ -36,14 +36,12 @@ static void squares_tile(void *arg, int64_t t, int thread)
     j->part[t] = sum;
 }
 
-static int sum_squares(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void sum_squares(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = { .n = kd_count(n->in[0]), .x = n->in[0]->data, .part = scratch };
     const int64_t tiles = ceil_div(j.n, ELEMENTS);
     kd_parallel(tiles, squares_tile, &j);
     *(double *)n->out[0]->data = kd_tree_sum(j.part, tiles);
-    return 0;
 }
 
 static size_t sum_squares_scratch(const kd_node *n)
@@ -61,12 +59,11 @@ static void accumulate_tile(void *arg, int64_t t, int thread)
     for (int64_t i = s.first; i < s.end; i++) y[i] += x[i];
 }
 
-static int accumulate(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void accumulate(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { .n = kd_count(n->out[0]), .x = n->in[1]->data, .p = n->out[0]->data };
     kd_parallel(ceil_div(j.n, ELEMENTS), accumulate_tile, &j);
-    return 0;
 }
 
 // The update rules -----------------------------------------------------------------------------------------------------
@@ -108,16 +105,15 @@ static void adamw_tile(void *arg, int64_t t, int thread)
     if (j->ema) average(j->ema + s.first, p, j, s.end - s.first);
 }
 
-static int adamw(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void adamw(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = rule_of(n);
     const double step = (double)n->i[0];
     j.a1 = (float)(1 - n->f[4]), j.a2 = (float)(1 - n->f[5]), j.eps = (float)n->f[6];
     j.rate = (float)(n->f[0] / (1 - pow(n->f[4], step)));
     j.root = (float)(1 / sqrt(1 - pow(n->f[5], step)));
     kd_parallel(ceil_div(j.n, ELEMENTS), adamw_tile, &j);
-    return 0;
 }
 
 static void sgd_tile(void *arg, int64_t t, int thread)
@@ -141,13 +137,12 @@ static void sgd_tile(void *arg, int64_t t, int thread)
     if (j->ema) average(j->ema + s.first, p, j, n);
 }
 
-static int sgd(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void sgd(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = rule_of(n);
     j.momentum = (float)n->f[4], j.nesterov = n->i[1];
     kd_parallel(ceil_div(j.n, ELEMENTS), sgd_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(sum_squares) = { sum_squares, sum_squares_scratch };

@@ -28,18 +28,16 @@ static void move(const kd_node *n, const kd_val *tokens, bool split)
     kd_parallel(s[0] * s[1], patches, &j);
 }
 
-static int merge(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void merge(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     move(n, n->out[0], false);
-    return 0;
 }
 
-static int split(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void split(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     move(n, n->in[0], true);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(patch_merge) = { merge, NULL };

@@ -36,24 +36,23 @@ static void shuffle_tile(void *arg, int64_t t, int thread)
                     y[a * row + (i * j->q + b) * j->c + k] = x[(i * j->c + k) * area + a * j->q + b];
 }
 
-static int move(const kd_node *n, const kd_val *patches, kd_tile_fn tile)
+static void move(const kd_node *n, const kd_val *patches, kd_tile_fn tile)
 {
     const int64_t *s = patches->shape.d;
     job j = { n->i[0], n->i[1], s[2], s[3] / (n->i[0] * n->i[1]), n->in[0]->data, n->out[0]->data };
     kd_parallel(s[0] * s[1], tile, &j);
-    return 0;
 }
 
-static int unshuffle(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void unshuffle(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
-    return move(n, n->out[0], unshuffle_tile);
+    (void)scratch;
+    move(n, n->out[0], unshuffle_tile);
 }
 
-static int shuffle(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void shuffle(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
-    return move(n, n->in[0], shuffle_tile);
+    (void)scratch;
+    move(n, n->in[0], shuffle_tile);
 }
 
 const kd_kernel KD_KERNEL(pixel_unshuffle) = { unshuffle, NULL };

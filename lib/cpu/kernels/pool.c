@@ -39,13 +39,12 @@ static void row(void *arg, int64_t t, int thread)
         field(j, j->y + (t * j->cols + o) * j->c, image, t % j->rows * j->stride - j->pad, o * j->stride - j->pad);
 }
 
-static int pool(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void pool(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     const int64_t *const from = n->in[0]->shape.d, *const to = n->out[0]->shape.d;
     job j = { from[1], from[2], from[3], to[1], to[2], n->i[1], n->i[2], n->i[3], n->i[0], n->in[0]->data, n->out[0]->data };
     kd_parallel(to[0] * to[1], row, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(pool) = { pool, NULL };

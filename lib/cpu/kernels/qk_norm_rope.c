@@ -55,13 +55,12 @@ static void norm_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int norm(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void norm(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n->in[0], n->in[1], n->in[2]);
     j.y = data_used(n->out[0]), j.r = data_used(n->out[1]), j.eps = (float)n->f[0];
     kd_parallel(j.images * j.blocks, norm_tile, &j);
-    return 0;
 }
 
 // Gradient ---------------------------------------------------------------------------------------------------------
@@ -102,9 +101,8 @@ static void grad_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n->in[0], n->in[2], n->in[3]);
     j.r_in = n->in[1]->data, j.dy = n->in[4]->data, j.part = scratch;
     j.y = data_used(n->out[0]), j.dscale = data_used(n->out[1]);
@@ -114,7 +112,6 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
         for (int64_t b = 0; b < j.images * j.blocks; b++) sum += j.part[b * j.heads + h];
         j.dscale[h] = (float)(sum / (2 * (double)j.scale[h]));
     }
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)
@@ -140,12 +137,11 @@ static void table_tile(void *arg, int64_t t, int thread)
         }
 }
 
-static int table(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void table(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     angles j = { n->in[0]->shape.d[0], n->in[0]->shape.d[1], n->in[0]->data, n->in[1]->data, n->out[0]->data };
     kd_parallel(n->in[1]->shape.d[0], table_tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(rope_table) = { table, NULL };

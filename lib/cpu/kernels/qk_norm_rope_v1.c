@@ -56,13 +56,12 @@ static void norm_tile(void *arg, int64_t t, int thread)
         memcpy(j->y + row * 3 * c + 2 * c, j->qkv + row * 3 * c + 2 * c, (size_t)c * sizeof(float));
 }
 
-static int norm(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void norm(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n->in[0], n->in[1], n->in[2]);
     j.y = data_used(n->out[0]), j.r = data_used(n->out[1]), j.eps = (float)n->f[0];
     kd_parallel(j.images * j.blocks, norm_tile, &j);
-    return 0;
 }
 
 // Gradient ---------------------------------------------------------------------------------------------------------
@@ -129,9 +128,8 @@ static void rope_tile(void *arg, int64_t token, int thread)
     }
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n->in[0], n->in[2], n->in[3]);
     float *const dscale = data_used(n->out[1]);
     j.r_in = n->in[1]->data, j.dy = n->in[4]->data, j.part = scratch;
@@ -143,7 +141,6 @@ static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
         dscale[h] = (float)(sum / 2);
     }
     if (j.drope) kd_parallel(j.tokens, rope_tile, &j);
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)
@@ -162,9 +159,9 @@ static double angle(const kd_node *n, int64_t token, int64_t head, int64_t i)
     return (double)pos[2 * token + (i >= k)] * exp((double)freqs[head * k + i % k]);
 }
 
-static int table(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void table(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     const int64_t tokens = n->in[2]->shape.d[0], heads = n->in[0]->shape.d[0], k = n->in[0]->shape.d[1];
     float *out = n->out[0]->data;
     for (int64_t t = 0; t < tokens; t++)
@@ -173,13 +170,12 @@ static int table(const kd_node *n, const kd_run *run, void *scratch, kd_err *err
                 const double a = angle(n, t, h, i);
                 out[0] = (float)cos(a), out[1] = (float)sin(a);
             }
-    return 0;
 }
 
 /// d angle = cos dsin - sin dcos, and the frequency's part of it is the angle times that.
-static int table_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void table_grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     const int64_t tokens = n->in[2]->shape.d[0], heads = n->in[0]->shape.d[0], k = n->in[0]->shape.d[1];
     const float *drope = n->in[3]->data;
     float *out[2] = { data_used(n->out[0]), data_used(n->out[1]) };
@@ -193,7 +189,6 @@ static int table_grad(const kd_node *n, const kd_run *run, void *scratch, kd_err
             }
             if (out[i >= k]) out[i >= k][h * k + i % k] = (float)sum;
         }
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(rope_table_v1) = { table, NULL };

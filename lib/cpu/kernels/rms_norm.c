@@ -39,13 +39,12 @@ static void norm_tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int norm(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void norm(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = job_of(n->in[0], n->in[1], n->f[0]);
     j.eps = (float)n->f[1], j.y = data_used(n->out[0]), j.rstd = data_used(n->out[1]);
     kd_parallel(j.images * j.blocks, norm_tile, &j);
-    return 0;
 }
 
 // Gradient ---------------------------------------------------------------------------------------------------------
@@ -100,15 +99,13 @@ static void sum_tile(void *arg, int64_t t, int thread)
     for (int64_t i = 0; i < width; i++) j->ds[image * j->c + first + i] = (float)sum[i];
 }
 
-static int grad(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void grad(const kd_node *n, void *scratch)
 {
-    (void)run, (void)err;
     job j = job_of(n->in[0], n->in[1], n->f[0]);
     j.rstd_in = n->in[2]->data, j.dy = n->in[3]->data, j.acc = data_of(n->in[4]);
     j.dx = data_used(n->out[0]), j.ds = data_used(n->out[1]), j.part = scratch;
     kd_parallel(j.images * j.blocks, grad_tile, &j);
     if (j.ds) kd_parallel((j.s_step ? j.images : 1) * ceil_div(j.c, ROWS), sum_tile, &j);
-    return 0;
 }
 
 static size_t grad_scratch(const kd_node *n)

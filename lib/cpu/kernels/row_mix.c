@@ -20,14 +20,13 @@ static void tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) y[i] = sa * a[i] + sb * b[i];
 }
 
-static int mix(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void mix(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     const int64_t images = images_of(n->in[0]);
     job j = { images ? kd_count(n->in[0]) / images : 0, n->in[0]->data, n->in[1]->data, data_of(n->in[2]), data_of(n->in[3]),
               n->out[0]->data };
     kd_parallel(images * ceil_div(j.count, ELEMENTS), tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(row_mix) = { mix, NULL };

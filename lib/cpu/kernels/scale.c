@@ -25,23 +25,22 @@ static void clamp_tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) y[i] = x[i] > f ? f : x[i];
 }
 
-static int elements(const kd_node *n, kd_tile_fn tile)
+static void elements(const kd_node *n, kd_tile_fn tile)
 {
     job j = { kd_count(n->in[0]), n->in[0]->data, n->out[0]->data, (float)n->f[0] };
     kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
-    return 0;
 }
 
-static int scale(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void scale(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
-    return elements(n, scale_tile);
+    (void)scratch;
+    elements(n, scale_tile);
 }
 
-static int clamp_max(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void clamp_max(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
-    return elements(n, clamp_tile);
+    (void)scratch;
+    elements(n, clamp_tile);
 }
 
 const kd_kernel KD_KERNEL(scale) = { scale, NULL };

@@ -1,9 +1,9 @@
 // Timestep embedding: a few hundred angles an image, in double.    op: lib/op/timestep.c
 #include "cpu/kernels/rows.h"
 
-static int timestep(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void timestep(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     const int64_t dim = kd_last(n->out[0]), half = dim / 2;
     const float *const t = n->in[0]->data;
     for (int64_t i = 0; i < images_of(n->in[0]); i++) {
@@ -14,7 +14,6 @@ static int timestep(const kd_node *n, const kd_run *run, void *scratch, kd_err *
         }
         if (dim % 2) y[dim - 1] = 0;
     }
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(timestep) = { timestep, NULL };

@@ -16,13 +16,12 @@ static void tile(void *arg, int64_t t, int thread)
     }
 }
 
-static int run(const kd_node *n, const kd_run *run, void *scratch, kd_err *err)
+static void run(const kd_node *n, void *scratch)
 {
-    (void)run, (void)scratch, (void)err;
+    (void)scratch;
     job j = { .tokens = kd_rows(n->in[2]), .c = kd_last(n->in[2]), .x = n->in[0]->data, .first = n->in[1]->data, .pos = n->in[2]->data,
               .y = n->out[0]->data };
     kd_parallel(images_of(n->out[0]) * ceil_div(j.tokens, ROWS), tile, &j);
-    return 0;
 }
 
 const kd_kernel KD_KERNEL(tokens) = { run, NULL };
