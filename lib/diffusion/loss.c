@@ -112,12 +112,12 @@ static void bound_of(float k[KD_BOUND_FACTORS], const kd_config *c, double sigma
     const int64_t i = (int64_t)kd_steps_of(s, sigma, true), j = i ? i : 1;
     const double a = s->alpha[i], before = i ? s->alpha[i - 1] : 1;
     const double low = log(s->beta[j] * (1 - s->alpha[j - 1]) / (1 - s->alpha[j])), high = log(s->beta[i]);
-    k[0] = (float)((high + low) / 2);
-    k[1] = (float)((high - low) / 2);
-    k[2] = (float)low;
-    k[3] = (float)(s->beta[i] * sqrt(before) / (1 - a) * sqrt(1 / a - 1));
-    k[4] = i == 0;
-    k[5] = c->rescale_learned_sigmas ? (float)((double)s->n / 1000) : 1;
+    k[KD_BOUND_MID] = (float)((high + low) / 2);
+    k[KD_BOUND_HALF] = (float)((high - low) / 2);
+    k[KD_BOUND_TRUE] = (float)low;
+    k[KD_BOUND_MEAN] = (float)(s->beta[i] * sqrt(before) / (1 - a) * sqrt(1 / a - 1));
+    k[KD_BOUND_FIRST] = i == 0;
+    k[KD_BOUND_WEIGHT] = c->rescale_learned_sigmas ? (float)((double)s->n / 1000) : 1;
 }
 
 int kd_loss_graph_set_sigma(const kd_loss_graph *lg, kd_program *p, const kd_config *c, const float *sigma, int64_t n, kd_err *err)

@@ -98,7 +98,7 @@ static kd_val *attention(const told *t, kd_val *x, int64_t heads)
     kd_val *h = norm(m, "norm", x, NULL, KD_ACT_NONE);
     kd_val *w = param(m, "qkv", "weight", KD_SHAPE(3 * c, c, 1), KD_INIT_FAN_IN, 0);          // a 1-D convolution in the file
     h = kd_linear(m->g, h, w, param(m, "qkv", "bias", KD_SHAPE(3 * c), KD_INIT_FAN_IN, (float)c), NULL);
-    h = kd_attention(m->g, h, how);
+    h = kd_attention(m->g, h, NULL, NULL, how);
     w = param(m, "proj_out", "weight", KD_SHAPE(c, c, 1), KD_INIT_ZERO, 0);
     return kd_linear(m->g, h, w, param(m, "proj_out", "bias", KD_SHAPE(c), KD_INIT_ZERO, 0), x);
 }

@@ -23,7 +23,7 @@ static kd_val *self_attention(kd_net *m, const kd_level *l, kd_val *x, kd_val *p
     kd_val *scale = kd_net_param(m, "scale", KD_SHAPE(heads), KD_INIT_VALUE, 10, 0);
     kd_val *freqs = kd_net_param(m, "pos_emb.freqs", KD_SHAPE(heads, l->d_head / 8), KD_INIT_ROPE, 0, KD_TAG_BUFFER);
     h = kd_qk_norm_rope(m->g, h, scale, kd_rope_table(m->g, freqs, pos));
-    h = kd_attention(m->g, h, how);
+    h = kd_attention(m->g, h, NULL, NULL, how);
     h = kd_layer_dropout(m, h, l->dropout);
     h = kd_layer_linear(m, "out_proj", h, l->width, KD_INIT_ZERO, KD_TAG_DECAY, x);
     kd_layer_end(m);

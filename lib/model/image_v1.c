@@ -95,7 +95,7 @@ static kd_attn attention(const told *t, int64_t channels)
 {
     const int64_t heads = parts(channels, HEAD);
     return (kd_attn){ .kind = KD_ATTN_GLOBAL, .heads = heads, .factor = 1 / sqrt((double)(channels / heads)),
-                      .dropout = t->drops ? t->u->dropout : 0, .index = t->m->index, .rng = t->m->rng };
+                      .dropout = t->drops ? t->u->dropout : 0 };
 }
 
 static kd_val *self_attention(const told *t, kd_val *x)
@@ -105,7 +105,7 @@ static kd_val *self_attention(const told *t, kd_val *x)
     const int64_t c = kd_last(x);
     kd_val *h = ada_group_norm(t, "norm_in", x, KD_ACT_NONE);
     h = conv(t->m, "qkv_proj", h, 3 * c, 1, KD_INIT_FAN_IN, true, NULL);
-    h = kd_attention(t->m->g, h, attention(t, c));
+    h = kd_attention(t->m->g, h, t->m->index, t->m->rng, attention(t, c));
     return conv(t->m, "out_proj", h, c, 1, KD_INIT_ZERO, true, x);
 }
 
@@ -121,7 +121,7 @@ static kd_val *cross_attention(const told *t, kd_val *x)
     kd_val *q = ada_group_norm(t, "norm_dec", x, KD_ACT_NONE);
     q = conv(m, "q_proj", q, c, 1, KD_INIT_FAN_IN, true, NULL);
     kd_val *kv = linear(m, "kv_proj", kd_layer_norm(m->g, t->cross, w, b, EPS), 2 * c, KD_INIT_FAN_IN);
-    kd_val *h = kd_cross_attention(m->g, q, kv, t->padding, attention(t, c));
+    kd_val *h = kd_cross_attention(m->g, q, kv, t->padding, m->index, m->rng, attention(t, c));
     return conv(m, "out_proj", h, c, 1, KD_INIT_ZERO, true, x);
 }
 

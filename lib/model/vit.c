@@ -32,8 +32,9 @@ kd_val *kd_vit_patches(kd_net *m, const char *weight, const char *bias, kd_val *
 
 kd_val *kd_vit_attention(kd_net *m, kd_val *qkv, const kd_vit *v)
 {
-    return kd_attention(m->g, qkv, (kd_attn){ .kind = KD_ATTN_GLOBAL, .heads = v->heads, .order = KD_QKV_PARTS,
-                                              .factor = 1 / sqrt((double)v->width / (double)v->heads) });
+    const double factor = 1 / sqrt((double)v->width / (double)v->heads);
+    const kd_attn how = { .kind = KD_ATTN_GLOBAL, .heads = v->heads, .order = KD_QKV_PARTS, .factor = factor };
+    return kd_attention(m->g, qkv, NULL, NULL, how);
 }
 
 kd_val *kd_vit_first(kd_net *m, kd_val *x)

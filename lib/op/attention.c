@@ -6,20 +6,19 @@
 // K is 1, or dropout's factor of each probability, drawn again and not kept.
 // Nodes: attention in qkv, index, rng; attention_grad in qkv, index, rng, y, lse, dy, out dqkv. cross_attention in q, kv, padding,
 // index, rng; cross_attention_grad in q, kv, padding, index, rng, y, lse, dy, out dq, dkv. index, rng, padding: NULL if none.
-// i = kind, heads, size, shift, order, dropout's node id; f = factor, dropout's rate.
+// All have a.attention.
 #include "base/random.h"
 #include "op/unet.h"
 
-enum { KIND, HEADS, SIZE, SHIFT, ORDER, NODE, ATTRIBUTES };         // n->i[]
-
-static bool dropout_fits(kd_attn a, int64_t images)
+static bool dropout_fits(kd_attn a, const kd_val *index, const kd_val *rng, int64_t images)
 {
-    return a.dropout == 0 || (a.dropout > 0 && a.dropout < 1 && a.kind == KD_ATTN_GLOBAL && kd_draws_fit(a.index, a.rng, images));
+    return a.dropout == 0 ||
+           (a.dropout > 0 && a.dropout < 1 && a.kind == KD_ATTN_GLOBAL && kd_draws_fit(index, rng, images));
 }
 
 static bool fits(const kd_shape *s, kd_attn a)
 {
-    if (s->n != 4 || a.heads < 1 || s->d[3] % (3 * a.heads) || !dropout_fits(a, s->d[0]))
+    if (s->n != 4 || a.heads < 1 || s->d[3] % (3 * a.heads))
         return false;
     switch (a.kind) {
     case KD_ATTN_NEIGHBORHOOD: return a.size % 2 == 1 && a.size <= s->d[1] && a.size <= s->d[2];
@@ -33,9 +32,9 @@ static kd_node *new_node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, 
     kd_node *n = kd_node_new(g, op, n_in, in);
     if (!n)
         return NULL;
-    n->i[KIND] = a.kind, n->i[HEADS] = a.heads, n->i[SIZE] = a.size, n->i[SHIFT] = a.shift, n->i[ORDER] = a.order;
-    n->i[NODE] = (int64_t)kd_rng_node(n->name ? n->name : "");
-    n->f[0] = a.factor == 0 ? 1 : a.factor, n->f[1] = a.dropout;
+    n->a.attention = a;
+    n->a.attention.factor = a.factor == 0 ? 1 : a.factor;
+    n->a.attention.layer = kd_rng_node(n->name ? n->name : "");
     return n;
 }
 
@@ -43,22 +42,20 @@ static kd_node *new_node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, 
 static kd_node *like(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, const kd_node *n)
 {
     kd_node *m = kd_node_new(g, op, n_in, in);
-    for (int k = 0; m && k < ATTRIBUTES; k++)
-        m->i[k] = n->i[k];
     if (m)
-        m->f[0] = n->f[0], m->f[1] = n->f[1];
+        m->a = n->a;
     return m;
 }
 
 // Self-attention -------------------------------------------------------------------------------------------------------
 
-kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a)
+kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_val *index, kd_val *rng, kd_attn a)
 {
-    if (!qkv || !kd_want(g, fits(&qkv->shape, a), KD_OP_attention,
+    if (!qkv || !kd_want(g, fits(&qkv->shape, a) && dropout_fits(a, index, rng, qkv->shape.d[0]), KD_OP_attention,
                          "qkv [N,H,W,3*heads*d], a kernel or window that fits H, W, dropout with index [N], rng [2] and global", 1,
                          &qkv))
         return NULL;
-    kd_val *in[] = { qkv, a.dropout > 0 ? a.index : NULL, a.dropout > 0 ? a.rng : NULL };
+    kd_val *in[] = { qkv, a.dropout > 0 ? index : NULL, a.dropout > 0 ? rng : NULL };
     const int64_t *const d = qkv->shape.d;
     kd_node *n = new_node(g, KD_OP_attention, 3, in, a);
     kd_val *y = kd_node_out(g, n, 0, KD_F32, KD_SHAPE(d[0], d[1], d[2], d[3] / 3));
@@ -75,14 +72,14 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 
 // Cross-attention ------------------------------------------------------------------------------------------------------
 
-kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_attn a)
+kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_val *index, kd_val *rng, kd_attn a)
 {
     if (!q || !kv)
         return NULL;
-    kd_val *in[] = { q, kv, padding, a.dropout > 0 ? a.index : NULL, a.dropout > 0 ? a.rng : NULL };
+    kd_val *in[] = { q, kv, padding, a.dropout > 0 ? index : NULL, a.dropout > 0 ? rng : NULL };
     const int64_t *const d = q->shape.d, *const k = kv->shape.d;
     const bool ok = q->shape.n == 4 && kv->shape.n == 3 && k[0] == d[0] && k[1] >= 1 && k[2] == 2 * d[3] && a.heads >= 1 &&
-                    d[3] % a.heads == 0 && a.kind == KD_ATTN_GLOBAL && dropout_fits(a, d[0]) &&
+                    d[3] % a.heads == 0 && a.kind == KD_ATTN_GLOBAL && dropout_fits(a, index, rng, d[0]) &&
                     (!padding || (padding->shape.n == 2 && padding->shape.d[0] == d[0] && padding->shape.d[1] == k[1]));
     if (!kd_want(g, ok, KD_OP_cross_attention,
                  "q [N,H,W,heads*d], kv [N,L,2*heads*d], padding [N,L], dropout with index [N], rng [2]", 5, in))
@@ -107,8 +104,9 @@ static void cross_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val 
 // Products of the rule itself (not of what a kernel does beside it): 2 products of d for each pair of query and key.
 static double pair_flops(const kd_node *n)
 {
-    const int64_t *const s = n->in[0]->shape.d, size = n->i[SIZE];
-    const double tokens = (double)(s[1] * s[2]), keys = n->i[KIND] == KD_ATTN_GLOBAL ? tokens : (double)(size * size);
+    const int64_t *const s = n->in[0]->shape.d, size = n->a.attention.size;
+    const bool global = n->a.attention.kind == KD_ATTN_GLOBAL;
+    const double tokens = (double)(s[1] * s[2]), keys = global ? tokens : (double)(size * size);
     return 2.0 * (double)s[0] * tokens * keys * (double)(s[3] / 3);
 }
 

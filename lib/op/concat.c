@@ -1,4 +1,4 @@
-// Joining and cutting along the last axis. Nodes: concat in a, b; slice in x, i = first; slice_grad in dy, i = first.
+// Joining and cutting along the last axis. Nodes: concat in a, b; slice in x; slice_grad in dy; both have a.slice.
 #include "op/unet.h"
 
 static kd_shape with_last(kd_shape s, int64_t last)
@@ -11,7 +11,7 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t first, int64_t 
 {
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
-    n->i[0] = first;
+    n->a.slice.first = first;
     return kd_node_out(g, n, 0, KD_F32, with_last(x->shape, last));
 }
 
@@ -44,7 +44,7 @@ static void concat_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val
 
 static void slice_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], node(g, KD_OP_slice_grad, dy[0], n->i[0], kd_last(n->in[0])));
+    dx[0] = kd_sum(g, dx[0], node(g, KD_OP_slice_grad, dy[0], n->a.slice.first, kd_last(n->in[0])));
 }
 
 const kd_op kd_op_concat = { .grad = concat_grad };

@@ -2,14 +2,14 @@
 //   y[o] = sum over taps t of x[o * stride + t - pad] w[t]^T + b + res
 //   dx[i] = sum over t, where i + pad - t is a multiple of stride, of dy[(i + pad - t) / stride] w[t]
 //   dw[t] = sum over o of dy[o]^T x[o * stride + t - pad]       db = sum of dy over pixels       dres = dy
-// Nodes: conv2d in x, w, b, res; conv2d_grad_x in dy, w, acc; conv2d_grad_w in dy, x. i = stride, pad_h, pad_w.
+// Nodes: conv2d in x, w, b, res; conv2d_grad_x in dy, w, acc; conv2d_grad_w in dy, x. All have a.conv.
 #include "op/unet.h"
 
-static kd_node *node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, const int64_t *attr)
+static kd_node *node(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in, kd_conv c)
 {
     kd_node *n = kd_node_new(g, op, n_in, in);
-    for (int k = 0; n && k < 3; k++)
-        n->i[k] = attr[k];
+    if (n)
+        n->a.conv = c;
     return n;
 }
 
@@ -33,17 +33,17 @@ kd_val *kd_conv2d(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res, kd_
     const kd_shape y = KD_SHAPE(s[0], (s[1] + 2 * c.pad_h - f[2]) / c.stride + 1, (s[2] + 2 * c.pad_w - f[3]) / c.stride + 1, f[0]);
     if (!kd_want(g, !res || kd_shape_same(&res->shape, &y), KD_OP_conv2d, expected, 4, in))
         return NULL;
-    const int64_t attr[] = { c.stride, c.pad_h, c.pad_w };
-    return kd_node_out(g, node(g, KD_OP_conv2d, 4, in, attr), 0, KD_F32, y);
+    return kd_node_out(g, node(g, KD_OP_conv2d, 4, in, c), 0, KD_F32, y);
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
     kd_val *to_x[] = { dy[0], n->in[1], dx[0] }, *to_w[] = { dy[0], n->in[0] };
     if (kd_wants(n, 0))
-        dx[0] = kd_node_out(g, node(g, KD_OP_conv2d_grad_x, 3, to_x, n->i), 0, KD_F32, n->in[0]->shape);
+        dx[0] = kd_node_out(g, node(g, KD_OP_conv2d_grad_x, 3, to_x, n->a.conv), 0, KD_F32, n->in[0]->shape);
     if (kd_wants(n, 1))
-        dx[1] = kd_sum(g, dx[1], kd_node_out(g, node(g, KD_OP_conv2d_grad_w, 2, to_w, n->i), 0, KD_F32, n->in[1]->shape));
+        dx[1] = kd_sum(g, dx[1], kd_node_out(g, node(g, KD_OP_conv2d_grad_w, 2, to_w, n->a.conv), 0, KD_F32,
+                                             n->in[1]->shape));
     if (kd_wants(n, 2))
         dx[2] = kd_sum(g, dx[2], kd_node_out(g, kd_node_new(g, KD_OP_sum_rows, 1, dy), 0, KD_F32, n->in[2]->shape));
     if (kd_wants(n, 3))

@@ -1,5 +1,5 @@
 // Dropout by element, or by channel. The mask is a function of (seed, layer, image, step, element), so nothing is stored and the
-// gradient is the same op. Srivastava et al. 2014. Node: in x, index, rng; out y; f = p; i = node id of the layer's name.
+// gradient is the same op. Srivastava et al. 2014. Node: in x, index, rng; out y; a.dropout.
 #include "base/random.h"
 #include "op/unet.h"
 
@@ -17,8 +17,8 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, kd_val *index, kd_val *
         return NULL;
     kd_node *n = kd_node_new(g, op, 3, in);
     if (!n) return NULL;
-    n->f[0] = p;
-    n->i[0] = like ? like->i[0] : (int64_t)kd_rng_node(n->name ? n->name : "");
+    n->a.dropout.rate = p;
+    n->a.dropout.layer = like ? like->a.dropout.layer : kd_rng_node(n->name ? n->name : "");
     return kd_node_out(g, n, 0, KD_F32, x->shape);
 }
 
@@ -36,7 +36,7 @@ kd_val *kd_dropout_channels(kd_graph *g, kd_val *x, kd_val *index, kd_val *rng, 
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], node(g, n->op, dy[0], n->in[1], n->in[2], n->f[0], n));
+    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], node(g, n->op, dy[0], n->in[1], n->in[2], n->a.dropout.rate, n));
 }
 
 const kd_op kd_op_dropout = { .grad = grad, .in_place = 1 << 0 };

@@ -32,8 +32,7 @@ static kd_node *repeat(kd_graph *g, kd_node *n, kd_val *const *in)
     if (!again)
         return NULL;
     again->name = n->name;
-    memcpy(again->i, n->i, sizeof n->i);
-    memcpy(again->f, n->f, sizeof n->f);
+    again->a = n->a;
     for (int k = 0; k < n->n_out; k++) {
         kd_val *v = kd_node_out(g, again, k, n->out[k]->dtype, n->out[k]->shape);
         if (!v)

@@ -6,7 +6,7 @@
 //   dx = rstd (g S - (sum of S Q + xhat sum of S P) / m), sums over the group's channels, m its number of elements
 // Kept for the gradient: x, and mean and rstd of each group. z is computed again.
 // Nodes: group_norm in x, w, b, ada (NULL where absent), out y, stats [N,groups,2]; group_norm_grad in x, w, b, ada, stats, dy,
-// acc, out dx + acc, dw, db, dada. i = groups, act; f = eps.
+// acc, out dx + acc, dw, db, dada. Both have a.group_norm.
 #include "op/unet.h"
 
 enum { X, W, B, ADA, STATS, DY, ACC };
@@ -29,7 +29,7 @@ kd_val *kd_group_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *ada,
     kd_node *n = kd_node_new(g, KD_OP_group_norm, 4, in);
     if (!n)
         return NULL;
-    n->i[0] = groups, n->i[1] = act, n->f[0] = eps;
+    n->a.group_norm.groups = groups, n->a.group_norm.eps = eps, n->a.group_norm.act = act;
     kd_val *y = kd_node_out(g, n, 0, KD_F32, x->shape);
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(x->shape.d[0], groups, 2));
     return y;
@@ -41,7 +41,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_node *d = kd_node_new(g, KD_OP_group_norm_grad, 7, in);
     if (!d)
         return;
-    d->i[0] = n->i[0], d->i[1] = n->i[1], d->f[0] = n->f[0];
+    d->a = n->a;
     const kd_shape none = KD_SHAPE(0);
     for (int k = X; k <= ADA; k++) {
         kd_val *to = kd_node_out(g, d, k, KD_F32, n->in[k] ? n->in[k]->shape : none);

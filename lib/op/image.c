@@ -1,12 +1,12 @@
 // One vector an image, [N,C], beside the image's positions [N,..,C]: summed from them, spread over them, added to them.
-// Nodes: image_sum in x, f = factor; image_spread in b, f = factor; add_image in x, b.
+// Nodes: image_sum in x, a.image; image_spread in b, a.image; add_image in x, b.
 #include "op/unet.h"
 
 static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, double f, kd_shape shape)
 {
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
-    n->f[0] = f;
+    n->a.image.factor = f;
     return kd_node_out(g, n, 0, KD_F32, shape);
 }
 
@@ -35,7 +35,7 @@ kd_val *kd_add_image(kd_graph *g, kd_val *x, kd_val *b)
 
 static void sum_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], node(g, KD_OP_image_spread, dy[0], n->f[0], n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], node(g, KD_OP_image_spread, dy[0], n->a.image.factor, n->in[0]->shape));
 }
 
 static void add_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

@@ -1,6 +1,7 @@
 // Layer norm over the last axis (Ba et al. 2016, arXiv:1607.06450). With xhat = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean(g) - xhat mean(g xhat))     dw = sum of dy xhat, db = sum of dy, over rows
-// Nodes: layer_norm in x, w, b, out y, stats [rows,2] = mean, rstd; layer_norm_grad in x, w, stats, dy, out dx, dw, db.
+// Nodes: layer_norm in x, w, b, out y, stats [rows,2] = mean, rstd, a.layer_norm; layer_norm_grad in x, w, stats, dy, out dx,
+// dw, db.
 #include "op/unet.h"
 
 kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps)
@@ -14,7 +15,7 @@ kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps)
     kd_node *n = kd_node_new(g, KD_OP_layer_norm, 3, in);
     if (!n)
         return NULL;
-    n->f[0] = eps;
+    n->a.layer_norm.eps = eps;
     kd_val *y = kd_node_out(g, n, 0, KD_F32, x->shape);
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(kd_rows(x), 2));
     return y;

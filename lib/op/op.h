@@ -2,6 +2,7 @@
 // nodes, a program plans memory once and runs many times. Read ops.def first, then program.h. More constructors: unet.h.
 #ifndef KD_OP_H
 #define KD_OP_H
+#include "op/attr.h"
 #include "tensor/tensor.h"
 
 typedef enum {
@@ -11,7 +12,7 @@ typedef enum {
     KD_OPS
 } kd_op_id;
 
-enum { KD_MAX_IN = 8, KD_MAX_OUT = 4, KD_MAX_ATTR = 8 };
+enum { KD_MAX_IN = 8, KD_MAX_OUT = 4 };
 
 typedef struct kd_graph kd_graph;
 typedef struct kd_node kd_node;
@@ -40,14 +41,13 @@ typedef struct kd_val {
     struct kd_val *grad;      // gradient accumulated so far
 } kd_val;
 
-/// One operation. Attributes i and f mean what the op's constructor says.
+/// One operation.
 struct kd_node {
     kd_op_id op;
     const char *name;         // scope of the layer, for profiles and messages: "down_levels.0.1.ff"
     kd_val *in[KD_MAX_IN]; int n_in;      // NULL where an optional input is absent
     kd_val *out[KD_MAX_OUT]; int n_out;   // out[k]->used is false where nobody reads it: the kernel may skip it
-    int64_t i[KD_MAX_ATTR];
-    double f[KD_MAX_ATTR];
+    kd_attr a;                // the member of the op's family (attr.h), where it has one
     int block;                // recompute block this node lies in (0: kept)
     int number;               // position in the program's order; -1 if the program does not need it
     kd_node *again;           // kd_grad: the node that repeats this one
@@ -121,18 +121,9 @@ kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos);
 /// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table
 kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
 
-typedef enum { KD_ATTN_GLOBAL, KD_ATTN_NEIGHBORHOOD, KD_ATTN_WINDOW } kd_attn_kind;
-typedef enum { KD_QKV_PARTS, KD_QKV_HEADS } kd_qkv_order;   // feature order (q,k,v) x head x d, or head x (q,k,v) x d
-typedef struct kd_attn {
-    kd_attn_kind kind;
-    int64_t heads, size, shift;   // size: kernel or window
-    kd_qkv_order order;
-    double factor;                // of q k^T; 0 stands for 1
-    double dropout;               // rate at which probabilities are dropped (global only); needs index and rng, as kd_dropout
-    kd_val *index, *rng;
-} kd_attn;
 /// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. Rules of window, mask and neighborhood: golden README section 2.
-kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_attn a);
+/// index, rng: as kd_dropout's; not used, and may be NULL, where a.dropout is 0.
+kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_val *index, kd_val *rng, kd_attn a);
 
 kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index);                     // table [R,C], index I64 [N] in 0..R-1
 kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w);                               // x [N,k], w [h,k] -> [N,2h]; no gradient

@@ -23,12 +23,6 @@ static void begin(kd_flat_node *o, kd_op_id op, kd_dtype dtype, int64_t n, void 
     o->node.n_out = 1;
 }
 
-static void rule(kd_flat_node *o, const kd_step *s)
-{
-    o->node.f[0] = s->lr, o->node.f[1] = s->weight_decay, o->node.f[2] = s->clip, o->node.f[3] = s->ema_decay;
-    o->node.i[0] = s->step;
-}
-
 void kd_sum_squares_node(kd_flat_node *o, int64_t n, const float *x, double *sum)
 {
     begin(o, KD_OP_sum_squares, KD_F64, 1, sum);
@@ -46,7 +40,7 @@ void kd_clamp_max_node(kd_flat_node *o, int64_t n, float *p, double most)
 {
     begin(o, KD_OP_clamp_max, KD_F32, n, p);
     input(o, 0, n, p);
-    o->node.f[0] = most;
+    o->node.a.clamp_max.most = most;
 }
 
 void kd_adamw_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *v, float *ema,
@@ -55,8 +49,7 @@ void kd_adamw_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *
     const float *in[] = { p, g, m, v, ema };
     begin(o, KD_OP_adamw, KD_F32, n, p);
     for (int i = 0; i < 5; i++) input(o, i, n, in[i]);
-    rule(o, s);
-    o->node.f[4] = beta1, o->node.f[5] = beta2, o->node.f[6] = eps;
+    o->node.a = (kd_attr){ .adamw = { *s, beta1, beta2, eps } };
 }
 
 void kd_sgd_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *ema,
@@ -65,8 +58,7 @@ void kd_sgd_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m,
     const float *in[] = { p, g, m, NULL, ema };
     begin(o, KD_OP_sgd, KD_F32, n, p);
     for (int i = 0; i < 5; i++) input(o, i, n, in[i]);
-    rule(o, s);
-    o->node.f[4] = momentum, o->node.i[1] = nesterov;
+    o->node.a = (kd_attr){ .sgd = { *s, momentum, nesterov } };
 }
 
 const kd_op kd_op_sum_squares = { .grad = NULL };

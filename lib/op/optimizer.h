@@ -19,24 +19,17 @@ void kd_accumulate_node(kd_flat_node *o, int64_t n, float *y, const float *x);
 /// p = min(p, most), in place
 void kd_clamp_max_node(kd_flat_node *o, int64_t n, float *p, double most);
 
-/// What the update rules share. The gradient is first multiplied by clip. ema may be NULL; after the step
-/// ema += (1 - ema_decay)(p - ema), so decay 0 copies p exactly.
-typedef struct kd_step {
-    int64_t step;                     // 1 for the first
-    double lr, weight_decay, clip, ema_decay;
-} kd_step;
-
 /// AdamW, Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2; as in PyTorch:
 ///   p *= 1 - lr wd;   m += (1 - beta1)(g - m);   v += (1 - beta2)(g^2 - v)
 ///   p -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
-/// Node: in p, g, m, v, ema; out p; f = lr, weight_decay, clip, ema_decay, beta1, beta2, eps; i = step.
+/// Node: in p, g, m, v, ema; out p; a.adamw. ema may be NULL.
 void kd_adamw_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *v, float *ema,
                    const kd_step *s, double beta1, double beta2, double eps);
 
 /// SGD as in PyTorch:
 ///   g += wd p;   m = g in step 1, then momentum m + g;   p -= lr (nesterov ? g + momentum m : m)
 /// m is NULL without momentum: then p -= lr g.
-/// Node: in p, g, m, NULL, ema; out p; f = lr, weight_decay, clip, ema_decay, momentum; i = step, nesterov.
+/// Node: in p, g, m, NULL, ema; out p; a.sgd. ema may be NULL.
 void kd_sgd_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *ema,
                  const kd_step *s, double momentum, bool nesterov);
 #endif

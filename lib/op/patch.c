@@ -1,11 +1,11 @@
-// Patches of p x q tokens joined into one token, and back; each is the other's gradient. Node: in x; out y; i = p, q.
+// Patches of p x q tokens joined into one token, and back; each is the other's gradient. Node: in x; out y; a.patch.
 #include "op/op.h"
 
 static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t p, int64_t q, kd_shape shape)
 {
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
-    n->i[0] = p, n->i[1] = q;
+    n->a.patch.p = p, n->a.patch.q = q;
     return kd_node_out(g, n, 0, KD_F32, shape);
 }
 
@@ -31,12 +31,12 @@ kd_val *kd_patch_split(kd_graph *g, kd_val *x, int64_t p, int64_t q)
 
 static void merge_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_split(g, dy[0], n->i[0], n->i[1]));
+    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_split(g, dy[0], n->a.patch.p, n->a.patch.q));
 }
 
 static void split_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_merge(g, dy[0], n->i[0], n->i[1]));
+    if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], kd_patch_merge(g, dy[0], n->a.patch.p, n->a.patch.q));
 }
 
 const kd_op kd_op_patch_merge = { .grad = merge_grad };

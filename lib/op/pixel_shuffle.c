@@ -1,12 +1,12 @@
 // Patches of p x q pixels joined into one, channel slowest, and back; each is the other's gradient. (patch.c has channels
-// fastest.) Node: in x; out y; i = p, q.
+// fastest.) Node: in x; out y; a.patch.
 #include "op/unet.h"
 
 static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t p, int64_t q, kd_shape shape)
 {
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
-    n->i[0] = p, n->i[1] = q;
+    n->a.patch.p = p, n->a.patch.q = q;
     return kd_node_out(g, n, 0, KD_F32, shape);
 }
 
@@ -31,12 +31,12 @@ kd_val *kd_pixel_shuffle(kd_graph *g, kd_val *x, int64_t p, int64_t q)
 
 static void unshuffle_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], kd_pixel_shuffle(g, dy[0], n->i[0], n->i[1]));
+    dx[0] = kd_sum(g, dx[0], kd_pixel_shuffle(g, dy[0], n->a.patch.p, n->a.patch.q));
 }
 
 static void shuffle_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], kd_pixel_unshuffle(g, dy[0], n->i[0], n->i[1]));
+    dx[0] = kd_sum(g, dx[0], kd_pixel_unshuffle(g, dy[0], n->a.patch.p, n->a.patch.q));
 }
 
 const kd_op kd_op_pixel_unshuffle = { .grad = unshuffle_grad };

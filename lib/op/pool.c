@@ -1,4 +1,4 @@
-// Pools of the feature networks (Inception). Node: in x; out y; i = largest, size, stride, pad.
+// Pools of the feature networks (Inception). Node: in x; out y; a.pool.
 #include "op/unet.h"
 
 kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p)
@@ -10,7 +10,7 @@ kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p)
     if (!kd_want(g, ok, KD_OP_pool, "x [N,H,W,C] at least as large as the pool, and less padding than that", 1, &x)) return NULL;
     kd_node *n = kd_node_new(g, KD_OP_pool, 1, &x);
     if (!n) return NULL;
-    n->i[0] = p.largest, n->i[1] = p.size, n->i[2] = p.stride, n->i[3] = p.pad;
+    n->a.pool = p;
     return kd_node_out(g, n, 0, KD_F32,
                        KD_SHAPE(d[0], (d[1] + 2 * p.pad - p.size) / p.stride + 1, (d[2] + 2 * p.pad - p.size) / p.stride + 1, d[3]));
 }

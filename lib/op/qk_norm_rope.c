@@ -23,7 +23,7 @@ static bool fits(const kd_val *qkv, const kd_val *scale, const kd_val *rope)
            qkv->shape.d[3] == 3 * heads * r[2] * 4;
 }
 
-/// Node: in qkv, scale, rope; out qkv', r [N,T,2,heads] with r = 1/sqrt(sum q^2 + eps); f = eps.
+/// Node: in qkv, scale, rope; out qkv', r [N,T,2,heads] with r = 1/sqrt(sum q^2 + eps); a.qk_norm_rope.
 kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope)
 {
     if (!qkv || !scale || !rope) return NULL;
@@ -33,7 +33,7 @@ kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope)
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_qk_norm_rope, 3, in);
     if (!n) return NULL;
-    n->f[0] = 1e-6;
+    n->a.qk_norm_rope.eps = 1e-6;
     kd_val *y = kd_node_out(g, n, 0, KD_F32, qkv->shape);
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
     return y;

@@ -34,7 +34,7 @@ static bool fits(const kd_val *qkv, const kd_val *scale, const kd_val *rope)
     return r[0] == qkv->shape.d[1] * qkv->shape.d[2] && r[1] == heads && r[3] == 2 && qkv->shape.d[3] == 3 * heads * r[2] * 2;
 }
 
-/// Node: in qkv, scale, rope; out qkv', r [N,T,2,heads]; f = eps.
+/// Node: in qkv, scale, rope; out qkv', r [N,T,2,heads]; a.qk_norm_rope.
 kd_val *kd_qk_norm_rope_v1(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope)
 {
     if (!qkv || !scale || !rope) return NULL;
@@ -44,7 +44,7 @@ kd_val *kd_qk_norm_rope_v1(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_qk_norm_rope_v1, 3, in);
     if (!n) return NULL;
-    n->f[0] = 1e-6;
+    n->a.qk_norm_rope.eps = 1e-6;
     kd_val *y = kd_node_out(g, n, 0, KD_F32, qkv->shape);
     kd_node_out(g, n, 1, KD_F32, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
     return y;

@@ -1,12 +1,12 @@
 // Down and up by two. Each is y = A x B^T with one sparse matrix an axis, so the gradient is the same op with both
-// transposed. Node: in x; out y; i = how, 1 if transposed.
+// transposed. Node: in x; out y; a.resample.
 #include "op/unet.h"
 
-static kd_val *node(kd_graph *g, kd_val *x, int64_t how, bool transposed, kd_shape shape)
+static kd_val *node(kd_graph *g, kd_val *x, kd_resampling how, bool transposed, kd_shape shape)
 {
     kd_node *n = kd_node_new(g, KD_OP_resample, 1, &x);
     if (!n) return NULL;
-    n->i[0] = how, n->i[1] = transposed;
+    n->a.resample.how = how, n->a.resample.transposed = transposed;
     return kd_node_out(g, n, 0, KD_F32, shape);
 }
 
@@ -21,7 +21,7 @@ kd_val *kd_resample(kd_graph *g, kd_val *x, kd_resampling how)
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], node(g, dy[0], n->i[0], !n->i[1], n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], node(g, dy[0], n->a.resample.how, !n->a.resample.transposed, n->in[0]->shape));
 }
 
 const kd_op kd_op_resample = { .grad = grad };

@@ -1,4 +1,4 @@
-// The timestep embedding of guided-diffusion, of data. Node: in t; out y; f = max_period.
+// The timestep embedding of guided-diffusion, of data. Node: in t; out y; a.timestep.
 #include "op/unet.h"
 
 kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_period)
@@ -8,7 +8,7 @@ kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_pe
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_timestep, 1, &t);
     if (!n) return NULL;
-    n->f[0] = max_period;
+    n->a.timestep.max_period = max_period;
     return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(t->shape.d[0], dim));
 }
 

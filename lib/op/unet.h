@@ -1,14 +1,11 @@
 // Constructors for what transformers v2 do without: convolutions, group and layer norm, resampling, cross-attention, and
-// what transformer v1, guided-diffusion and the feature networks need beside. Read op.h first; formulas are in ops.def.
-// F32 and [N,H,W,C] unless said otherwise. Weights have the shapes of the peers' files.
+// what transformer v1, guided-diffusion and the feature networks need beside. Read op.h first; formulas are in ops.def,
+// kd_conv, kd_act and the like in attr.h. F32 and [N,H,W,C] unless said otherwise. Weights have the shapes of the peers' files.
 #ifndef KD_OP_UNET_H
 #define KD_OP_UNET_H
 #include "op/op.h"
 
 // Convolution ------------------------------------------------------------------------------------------------------
-
-typedef struct kd_conv { int64_t stride, pad_h, pad_w; } kd_conv;        // zero padding
-#define KD_CONV_SAME(k) ((kd_conv){ 1, (k) / 2, (k) / 2 })
 
 /// y [N,(H + 2 pad_h - kh) / stride + 1,..,Co] = correlation of x [N,H,W,Ci] with w [Co,Ci,kh,kw], + b [Co] + res (y's shape).
 /// b, res: NULL if none. A 1x1 kernel with stride 1 and no padding becomes kd_linear, which takes w [M,K,1,1] and [M,K,1] too.
@@ -16,9 +13,7 @@ kd_val *kd_conv2d(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res, kd_
 
 // Normalisation and activations --------------------------------------------------------------------------------------
 
-/// NONE, x sigmoid(x), x P(X < x) by the error function, max(x, 0), x sigmoid(1.702 x)
-typedef enum { KD_ACT_NONE, KD_ACT_SILU, KD_ACT_GELU, KD_ACT_RELU, KD_ACT_QUICK_GELU } kd_act;
-kd_val *kd_activate(kd_graph *g, kd_val *x, kd_act kind);
+kd_val *kd_activate(kd_graph *g, kd_val *x, kd_act kind);                           // NONE: x itself
 
 /// y = act(((x - mean) / sqrt(variance + eps) w + b) (1 + ada[n,:C]) + ada[n,C:]), mean and variance of an image's group of
 /// C / groups neighbouring channels. x [N,..,C]. w, b [C]: both or neither (NULL). ada [N,2C], or NULL.
@@ -30,8 +25,9 @@ kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps);
 // Self-attention is kd_attention of op.h: a.factor, a.order and a.dropout are for these networks.
 
 /// softmax(a.factor q k^T - 10000 padding) v. q [N,H,W,heads*d], kv [N,L,2*heads*d] with k of all heads, then v of all heads;
-/// padding [N,L], 1 where there is nothing, is data; NULL: none. Of a: heads, factor, dropout, index and rng.
-kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_attn a);
+/// padding [N,L], 1 where there is nothing, is data; NULL: none. index, rng: as kd_attention's. It reads a's heads, factor and
+/// dropout.
+kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, kd_val *index, kd_val *rng, kd_attn a);
 
 /// Transformer v1. freqs_h, freqs_w [heads,d/4] are logarithms (parameters), pos [H*W,2] = (y, x) data: cos and sin of
 /// y exp(freqs_h), x exp(freqs_w): [H*W,heads,d/2,2].
@@ -45,15 +41,10 @@ kd_val *kd_clamp_max(kd_graph *g, kd_val *x, double most);
 
 // Resampling and pools -----------------------------------------------------------------------------------------------
 
-/// FIR_DOWN: [1,3,3,1]/8 on each axis, stride 2, one pixel of reflect padding. FIR_UP: its transpose times 4, reflect padding.
-/// (k-diffusion's Downsample2d, Upsample2d; H, W >= 2.) MEAN_DOWN: mean of 2x2. NEAREST_UP: each pixel four times.
 /// Down: [N,H,W,C] -> [N,H/2,W/2,C], a last odd row or column is read by FIR_DOWN alone; up: -> [N,2H,2W,C].
-typedef enum { KD_FIR_DOWN, KD_FIR_UP, KD_MEAN_DOWN, KD_NEAREST_UP } kd_resampling;
 kd_val *kd_resample(kd_graph *g, kd_val *x, kd_resampling how);
 
-/// Largest or mean of size x size, padded by `pad` on each side; what is padded does not count. No gradient.
-typedef struct kd_pooling { bool largest; int64_t size, stride, pad; } kd_pooling;
-kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p);
+kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p);                              // no gradient
 
 /// A vision transformer's tokens: the class token, then an image's patches in rows, and to each its position embedding.
 /// x [N,H,W,C], first [..,C] of one row, pos [..,C] of 1+HW rows -> [N,1,1+HW,C]. No gradient.
@@ -84,12 +75,12 @@ kd_val *kd_gauss_nll(kd_graph *g, kd_val *a, kd_val *b, kd_val *logvar);
 
 /// A step's term of the variational bound, in bits an element, as a lesson for the variance alone: only `range` has a
 /// gradient. The predicted log variance is L = mid + half range, the mean's error m (eps - noise). k [N,KD_BOUND_FACTORS] is
-/// data: mid, half, the true posterior's log variance, m, 1 at the first step (else 0), w:
+/// data, in the order of the enum: mid, half, the true posterior's log variance, m, 1 at the first step (else 0), w:
 ///   l[n] = w[n] mean((L - true + exp(true - L) + m^2 (eps - noise)^2 exp(-L) - 1) / 2) / ln 2
 /// and at the first step minus the log-likelihood of x0, an image of 256 levels at [-1, 1], under the normal distribution cut
 /// into its levels. Nichol & Dhariwal 2021, arXiv:2102.09672, sec. 3.1; peer guided_diffusion/losses.py.
 /// range, eps, noise, x0 [N,..]
-enum { KD_BOUND_FACTORS = 6 };
+enum { KD_BOUND_MID, KD_BOUND_HALF, KD_BOUND_TRUE, KD_BOUND_MEAN, KD_BOUND_FIRST, KD_BOUND_WEIGHT, KD_BOUND_FACTORS };
 kd_val *kd_bound(kd_graph *g, kd_val *range, kd_val *eps, kd_val *noise, kd_val *x0, kd_val *k);
 
 #endif

@@ -23,7 +23,8 @@ static kd_val *build(t_build *b)
 {
     const int64_t *c = b->c;
     kd_val *qkv = t_input(b, T_IMAGES, KD_SHAPE(c[0], c[1], c[2], 3 * c[3] * c[4]), NORMAL(.1, 1.5 / pow((double)c[4], .25)));
-    return kd_attention(b->g, qkv, (kd_attn){ .kind = (kd_attn_kind)c[5], .heads = c[3], .size = c[6], .shift = c[7] });
+    const kd_attn a = { .kind = (kd_attn_kind)c[5], .heads = c[3], .size = c[6], .shift = c[7] };
+    return kd_attention(b->g, qkv, NULL, NULL, a);
 }
 
 static int64_t start(int64_t i, int64_t kernel, int64_t n)          // of a token's neighborhood
@@ -90,16 +91,16 @@ static kd_val *build_unet(t_build *b)
 {
     const int64_t *c = b->c, all = c[3] * c[4];
     const double d = 1.5;
-    kd_attn a = { .heads = c[3], .order = c[6] ? KD_QKV_HEADS : KD_QKV_PARTS, .factor = 1 / sqrt((double)c[4]),
+    const kd_attn a = { .heads = c[3], .order = c[6] ? KD_QKV_HEADS : KD_QKV_PARTS, .factor = 1 / sqrt((double)c[4]),
                   .dropout = (double)c[7] / 1000 };
     kd_val *q = t_input(b, T_IMAGES, KD_SHAPE(c[0], c[1], c[2], c[5] ? all : 3 * all), NORMAL(.1, d));
     kd_val *kv = c[5] ? t_input(b, T_IMAGES, KD_SHAPE(c[0], c[5], 2 * all), NORMAL(.1, d)) : NULL;
-    a.index = c[7] ? t_input(b, T_IMAGES, KD_SHAPE(c[0]), INDEX(100000)) : NULL;
-    a.rng = c[7] ? t_rng(b) : NULL;
-    if (!c[5]) return kd_attention(b->g, q, a);
+    kd_val *index = c[7] ? t_input(b, T_IMAGES, KD_SHAPE(c[0]), INDEX(100000)) : NULL;
+    kd_val *rng = c[7] ? t_rng(b) : NULL;
+    if (!c[5]) return kd_attention(b->g, q, index, rng, a);
     kd_val *padding = kd_const(b->g, "padding", KD_SHAPE(c[0], c[5]), NULL);
     fill_padding(padding, c[5]);
-    return kd_cross_attention(b->g, q, kv, padding, a);
+    return kd_cross_attention(b->g, q, kv, padding, index, rng, a);
 }
 
 /// Feature i of part (0 q, 1 k, 2 v) of a head of a token.

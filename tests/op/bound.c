@@ -6,8 +6,8 @@ static const int64_t cases[][3] = { { 1, 1, 0 }, { 3, 37, 0 }, { 3, 41, 1 }, { 2
 /// Factors of image n. Variances stay where no probability is so small that the reference loses its digits.
 static void factors(double k[KD_BOUND_FACTORS], int64_t n, bool first)
 {
-    const double values[] = { -3 + 0.25 * (double)n, 0.5, -3.5, 0.03125, first, 1 + (double)n };
-    memcpy(k, values, sizeof values);
+    k[KD_BOUND_MID] = -3 + 0.25 * (double)n, k[KD_BOUND_HALF] = 0.5, k[KD_BOUND_TRUE] = -3.5;
+    k[KD_BOUND_MEAN] = 0.03125, k[KD_BOUND_FIRST] = first, k[KD_BOUND_WEIGHT] = 1 + (double)n;
 }
 
 static kd_val *build(t_build *b)
@@ -46,10 +46,11 @@ static void ref(const t_ref *r)
         double sum = 0, f[KD_BOUND_FACTORS];
         factors(f, n, r->c[2]);
         for (int64_t i = n * m; i < (n + 1) * m; i++) {
-            const double L = f[0] + f[1] * r->in[0][i], error = f[3] * (r->in[1][i] - r->in[2][i]), x = r->in[3][i];
-            sum += r->c[2] ? -log_likelihood(x, x - error, L / 2) : normal_kl(error, f[2], 0, L);
+            const double L = f[KD_BOUND_MID] + f[KD_BOUND_HALF] * r->in[0][i], x = r->in[3][i];
+            const double error = f[KD_BOUND_MEAN] * (r->in[1][i] - r->in[2][i]);
+            sum += r->c[2] ? -log_likelihood(x, x - error, L / 2) : normal_kl(error, f[KD_BOUND_TRUE], 0, L);
         }
-        r->y[n] = f[5] * sum / (double)m / log(2);
+        r->y[n] = f[KD_BOUND_WEIGHT] * sum / (double)m / log(2);
     }
 }
 

@@ -179,7 +179,7 @@ static void attend(golden *z, const char *op, bool heads_first, kd_attn a)
     carry(&l, v, 1, 0, tensor(z, "v"));
     a.heads = l.heads;
     kd_val *x = input(z, "qkv", KD_SHAPE(l.n, l.h, l.w, 3 * l.heads * l.d), qkv);
-    evaluate(z, kd_attention(z->g, x, a), v, 1, out);
+    evaluate(z, kd_attention(z->g, x, NULL, NULL, a), v, 1, out);
     compare(z, &l, "out", out[0], 1, 0);
     compare(z, &l, "grad.q", out[1], 3, 0);
     compare(z, &l, "grad.kk", out[1], 3, 1);

@@ -137,10 +137,10 @@ static void networks(peer *p)
 
     begin(p, "qkv_new_order");
     x = image(p, "qkv", "grad.qkv");
-    finish(p, kd_attention(p->g, x, (kd_attn){ .heads = 2, .factor = .5 }), true);
+    finish(p, kd_attention(p->g, x, NULL, NULL, (kd_attn){ .heads = 2, .factor = .5 }), true);
     begin(p, "qkv_old_order");
     x = image(p, "qkv", "grad.qkv");
-    finish(p, kd_attention(p->g, x, (kd_attn){ .heads = 2, .factor = .5, .order = KD_QKV_HEADS }), true);
+    finish(p, kd_attention(p->g, x, NULL, NULL, (kd_attn){ .heads = 2, .factor = .5, .order = KD_QKV_HEADS }), true);
 }
 
 static void timesteps(peer *p, const char *name, int64_t dim, double max_period)

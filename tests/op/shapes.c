@@ -19,9 +19,13 @@ static kd_val *dropout(ins *s) { return kd_dropout(s->g, s->x34, s->index3, s->r
 static kd_val *dct2(ins *s) { return kd_dct2(s->g, s->x34, false); }
 static kd_val *mse(ins *s) { return kd_mse(s->g, s->x34, s->x34, s->v3, s->v3); }
 static kd_val *linear(ins *s) { return kd_linear(s->g, s->x34, s->image, NULL, NULL); }
-static kd_val *attention(ins *s) { return kd_attention(s->g, s->image, (kd_attn){ .kind = KD_ATTN_WINDOW, .heads = 1, .size = 4 }); }
-static kd_val *dropped(ins *s) { return kd_attention(s->g, s->image, (kd_attn){ .heads = 1, .dropout = .5 }); }
-static kd_val *cross(ins *s) { return kd_cross_attention(s->g, s->image, s->x34, NULL, (kd_attn){ .heads = 1 }); }
+static kd_val *self(ins *s, kd_attn a) { return kd_attention(s->g, s->image, NULL, NULL, a); }
+static kd_val *attention(ins *s) { return self(s, (kd_attn){ .kind = KD_ATTN_WINDOW, .heads = 1, .size = 4 }); }
+static kd_val *dropped(ins *s) { return self(s, (kd_attn){ .heads = 1, .dropout = .5 }); }
+static kd_val *cross(ins *s)
+{
+    return kd_cross_attention(s->g, s->image, s->x34, NULL, NULL, NULL, (kd_attn){ .heads = 1 });
+}
 static kd_val *conv2d(ins *s) { return kd_conv2d(s->g, s->image, s->image, s->v4, NULL, KD_CONV_SAME(3)); }
 static kd_val *conv2d_res(ins *s) { return kd_conv2d(s->g, s->image, s->image, NULL, s->image, (kd_conv){ 1, 1, 1 }); }
 static kd_val *group_norm(ins *s) { return kd_group_norm(s->g, s->image, s->v3, NULL, NULL, 1, 1e-5, KD_ACT_NONE); }

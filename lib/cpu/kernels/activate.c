@@ -16,7 +16,8 @@ static void tile(void *arg, int64_t t, int thread)
 static void activate(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    job j = { kd_count(n->in[0]), (kd_act)n->i[0], n->in[0]->data, n->n_in > 1 ? n->in[1]->data : NULL, n->out[0]->data };
+    job j = { kd_count(n->in[0]), n->a.activate.kind, n->in[0]->data, n->n_in > 1 ? n->in[1]->data : NULL,
+              n->out[0]->data };
     kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
 }
 

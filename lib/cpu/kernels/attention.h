@@ -31,7 +31,7 @@ typedef struct attn {
     const float *padding;                  // [n, keys], or NULL
     // dropout of probabilities
     double rate;
-    uint32_t node;
+    uint32_t layer;
     const int64_t *index;
     const uint64_t *rng;                   // seed and step
 } attn;
@@ -63,8 +63,10 @@ static inline void cross_views(view v[3], void *q, void *kv, const attn *a)
 static inline attn attn_of(const kd_node *n, bool cross)
 {
     const int64_t *const s = n->in[0]->shape.d;
-    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = n->i[1], .c = cross ? s[3] : s[3] / 3, .kind = (kd_attn_kind)n->i[0],
-               .size = n->i[2], .shift = n->i[3], .factor = (float)n->f[0], .rate = n->f[1], .node = (uint32_t)n->i[5] };
+    const kd_attn *const how = &n->a.attention;
+    attn a = { .n = s[0], .h = s[1], .w = s[2], .heads = how->heads, .c = cross ? s[3] : s[3] / 3, .kind = how->kind,
+               .size = how->size, .shift = how->shift, .factor = (float)how->factor, .rate = how->dropout,
+               .layer = how->layer };
     const kd_val *const index = n->in[cross ? 3 : 1], *const rng = n->in[cross ? 4 : 2];
     a.d = a.c / a.heads;
     a.keys = cross ? n->in[1]->shape.d[1] : a.h * a.w;
@@ -74,7 +76,7 @@ static inline attn attn_of(const kd_node *n, bool cross)
     if (cross)
         cross_views(a.in, n->in[0]->data, n->in[1]->data, &a);
     else
-        self_views(a.in, n->in[0]->data, &a, (kd_qkv_order)n->i[4]);
+        self_views(a.in, n->in[0]->data, &a, how->order);
     switch (a.kind) {
     case KD_ATTN_WINDOW:
         a.groups = (a.h / a.size) * (a.w / a.size);
@@ -209,7 +211,7 @@ static inline int64_t keep_room(const attn *a)
 static inline void keep_row(const attn *a, int64_t image, int64_t head, int64_t query, float *keep)
 {
     const int64_t row = keep_room(a), first = (head * a->h * a->w + query) * row;
-    const mask m = mask_of(a->rng, a->node, a->index[image], a->rate);
+    const mask m = mask_of(a->rng, a->layer, a->index[image], a->rate);
     for (int64_t t = 0; t < row; t += MASK_DRAW)
         mask_draw(&m, first + t, keep + t);
 }

@@ -165,7 +165,7 @@ static void run_of(const kd_node *n, bool cross, void *scratch)
     if (cross)
         cross_views(j.d, n->out[0]->used ? n->out[0]->data : NULL, n->out[1]->used ? n->out[1]->data : NULL, &j.a);
     else
-        self_views(j.d, n->out[0]->data, &j.a, (kd_qkv_order)n->i[4]);
+        self_views(j.d, n->out[0]->data, &j.a, n->a.attention.order);
     j.room = work_of(&w, &j.a, scratch);
     j.shared_keys = j.a.kind == KD_ATTN_NEIGHBORHOOD;
     kd_parallel(j.a.n * j.a.heads * (j.shared_keys ? 1 : j.a.groups), tile, &j);

@@ -51,9 +51,9 @@ static nats element(const job *j, int64_t image, int64_t i)
 {
     const float *k = j->k + image * j->factors;
     const int64_t at = image * j->count + i;
-    const double L = (double)k[0] + (double)k[1] * (double)j->range[at];
-    const double error = (double)k[3] * ((double)j->eps[at] - (double)j->noise[at]);
-    return k[4] != 0 ? level(L, (double)j->x0[at], error) : divergence(L, (double)k[2], error);
+    const double L = (double)k[KD_BOUND_MID] + (double)k[KD_BOUND_HALF] * (double)j->range[at];
+    const double error = (double)k[KD_BOUND_MEAN] * ((double)j->eps[at] - (double)j->noise[at]);
+    return k[KD_BOUND_FIRST] != 0 ? level(L, (double)j->x0[at], error) : divergence(L, (double)k[KD_BOUND_TRUE], error);
 }
 
 static void loss_tile(void *arg, int64_t t, int thread)
@@ -62,7 +62,7 @@ static void loss_tile(void *arg, int64_t t, int thread)
     (void)thread;
     double lane[16] = { 0 };
     for (int64_t i = 0; i < j->count; i++) lane[i % 16] += element(j, t, i).value;
-    j->l[t] = (float)((double)j->k[t * j->factors + 5] * kd_tree_sum(lane, 16) / (double)j->count / M_LN2);
+    j->l[t] = (float)((double)j->k[t * j->factors + KD_BOUND_WEIGHT] * kd_tree_sum(lane, 16) / (double)j->count / M_LN2);
 }
 
 static void grad_tile(void *arg, int64_t t, int thread)
@@ -70,7 +70,8 @@ static void grad_tile(void *arg, int64_t t, int thread)
     const job *j = arg;
     (void)thread;
     const float *k = j->k + t * j->factors;
-    const double factor = (double)j->dl[t] * (double)k[5] * (double)k[1] / (double)j->count / M_LN2;
+    const double weight = (double)k[KD_BOUND_WEIGHT], half = (double)k[KD_BOUND_HALF];
+    const double factor = (double)j->dl[t] * weight * half / (double)j->count / M_LN2;
     for (int64_t i = 0; i < j->count; i++) j->drange[t * j->count + i] = (float)(factor * element(j, t, i).slope);
 }
 

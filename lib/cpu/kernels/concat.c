@@ -53,7 +53,7 @@ static void slice(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = { .rows = kd_rows(n->out[0]), .a_n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]),
-              .a = (const float *)n->in[0]->data + n->i[0], .y = n->out[0]->data };
+              .a = (const float *)n->in[0]->data + n->a.slice.first, .y = n->out[0]->data };
     kd_parallel(ceil_div(j.rows, ROWS), cut_tile, &j);
 }
 
@@ -61,7 +61,7 @@ static void slice_grad(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = { .rows = kd_rows(n->out[0]), .n = kd_last(n->in[0]), .y_n = kd_last(n->out[0]), .a = n->in[0]->data,
-              .y = n->out[0]->data, .to = n->i[0] };
+              .y = n->out[0]->data, .to = n->a.slice.first };
     kd_parallel(ceil_div(j.rows, ROWS), put_tile, &j);
 }
 

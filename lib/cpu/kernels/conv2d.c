@@ -162,7 +162,8 @@ static conv forward_of(const kd_node *n)
 {
     const int64_t *const x = n->in[0]->shape.d, *const w = n->in[1]->shape.d, *const y = n->out[0]->shape.d;
     conv c = { .n = x[0], .h = x[1], .w = x[2], .ci = x[3], .rows = y[1], .cols = y[2], .co = y[3], .kh = w[2], .kw = w[3],
-               .stride = n->i[0], .top = n->i[1], .left = n->i[2], .y_h = y[1], .y_w = y[2], .y_step = 1,
+               .stride = n->a.conv.stride, .top = n->a.conv.pad_h, .left = n->a.conv.pad_w,
+               .y_h = y[1], .y_w = y[2], .y_step = 1,
                .out_step = w[1] * w[2] * w[3], .c_step = w[2] * w[3], .row_step = w[3], .r_step = 1, .s_step = 1 };
     cut(&c);
     return c;
@@ -198,8 +199,9 @@ static class class_of(int64_t first, int64_t n, int64_t kernel, int64_t stride, 
 /// The convolution that makes the pixels (a, b) + stride * (i, j) of dx.
 static conv backward_of(const kd_node *n, int64_t a, int64_t b)
 {
-    const int64_t *const dy = n->in[0]->shape.d, *const w = n->in[1]->shape.d, *const dx = n->out[0]->shape.d, s = n->i[0];
-    const class down = class_of(a, dx[1], w[2], s, n->i[1]), across = class_of(b, dx[2], w[3], s, n->i[2]);
+    const int64_t *const dy = n->in[0]->shape.d, *const w = n->in[1]->shape.d, *const dx = n->out[0]->shape.d;
+    const int64_t s = n->a.conv.stride;
+    const class down = class_of(a, dx[1], w[2], s, n->a.conv.pad_h), across = class_of(b, dx[2], w[3], s, n->a.conv.pad_w);
     conv c = { .n = dy[0], .h = dy[1], .w = dy[2], .ci = dy[3], .rows = down.count, .cols = across.count, .co = dx[3],
                .kh = down.taps, .kw = across.taps, .stride = 1, .top = down.before, .left = across.before,
                .y_h = dx[1], .y_w = dx[2], .y_step = s, .y_top = a, .y_left = b,
@@ -213,8 +215,9 @@ static conv backward_of(const kd_node *n, int64_t a, int64_t b)
 
 static void backward(const kd_node *n, void *scratch)
 {
-    for (int64_t k = 0; k < n->i[0] * n->i[0]; k++) {
-        conv c = backward_of(n, k / n->i[0], k % n->i[0]);
+    const int64_t stride = n->a.conv.stride;
+    for (int64_t k = 0; k < stride * stride; k++) {
+        conv c = backward_of(n, k / stride, k % stride);
         c.x = n->in[0]->data, c.weight = n->in[1]->data, c.res = floats_of(n->in[2]), c.y = n->out[0]->data;
         if (c.rows && c.cols)
             run_conv(&c, scratch);
@@ -223,9 +226,10 @@ static void backward(const kd_node *n, void *scratch)
 
 static size_t backward_scratch(const kd_node *n)
 {
+    const int64_t stride = n->a.conv.stride;
     size_t most = 0;
-    for (int64_t k = 0; k < n->i[0] * n->i[0]; k++) {
-        const conv c = backward_of(n, k / n->i[0], k % n->i[0]);
+    for (int64_t k = 0; k < stride * stride; k++) {
+        const conv c = backward_of(n, k / stride, k % stride);
         if (c.rows && c.cols && scratch_floats(&c) > most)
             most = scratch_floats(&c);
     }

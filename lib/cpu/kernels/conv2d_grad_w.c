@@ -31,7 +31,8 @@ static job job_of(const kd_node *n)
 {
     const int64_t *const dy = n->in[0]->shape.d, *const x = n->in[1]->shape.d, *const w = n->out[0]->shape.d;
     job j = { .n = x[0], .h = x[1], .w = x[2], .ci = x[3], .rows = dy[1], .cols = dy[2], .co = dy[3], .kh = w[2], .kw = w[3],
-              .stride = n->i[0], .top = n->i[1], .left = n->i[2], .dy = n->in[0]->data, .x = n->in[1]->data, .dw = n->out[0]->data };
+              .stride = n->a.conv.stride, .top = n->a.conv.pad_h, .left = n->a.conv.pad_w,
+              .dy = n->in[0]->data, .x = n->in[1]->data, .dw = n->out[0]->data };
     int64_t most = CHANNELS;
     do {                                                                       // smaller parts until all threads have work
         j.co_step = even_part(j.co, most, MR);
@@ -183,7 +184,8 @@ static bool by_winograd(const kd_node *n, conv *c)
 {
     const int64_t *const dy = n->in[0]->shape.d, *const x = n->in[1]->shape.d, *const w = n->out[0]->shape.d;
     *c = (conv){ .n = x[0], .h = x[1], .w = x[2], .ci = x[3], .rows = dy[1], .cols = dy[2], .co = dy[3], .kh = w[2], .kw = w[3],
-                 .stride = n->i[0], .top = n->i[1], .left = n->i[2], .x = n->in[1]->data, .y = n->out[0]->data };
+                 .stride = n->a.conv.stride, .top = n->a.conv.pad_h, .left = n->a.conv.pad_w,
+                 .x = n->in[1]->data, .y = n->out[0]->data };
     return winograd_fits(c->kh, c->kw, c->stride, c->rows, c->cols, c->ci, c->co);
 }
 

@@ -42,7 +42,7 @@ static void row(void *arg, int64_t t, int thread)
 static void dct2(const kd_node *n, void *scratch)
 {
     const int64_t *s = n->in[0]->shape.d;
-    const bool inverse = n->i[0];
+    const bool inverse = n->a.dct2.inverse;
     float *a = scratch, *bt = a + s[1] * s[1];
     job j = { s[1], s[2], s[3], n->in[0]->data, a, bt, n->out[0]->data, bt + s[2] * s[2] };
     matrix(a, s[1], inverse);

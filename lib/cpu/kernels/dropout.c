@@ -8,7 +8,7 @@ typedef struct job {
     const int64_t *index;
     float *y;
     double rate;
-    uint32_t node;
+    uint32_t layer;
     const uint64_t *rng;                   // seed and step
 } job;
 
@@ -17,7 +17,7 @@ static void tile(void *arg, int64_t t, int thread)
     const job *j = arg;
     (void)thread;
     const span p = span_of(t, j->count, ELEMENTS);
-    const mask m = mask_of(j->rng, j->node, j->index[p.image], j->rate);
+    const mask m = mask_of(j->rng, j->layer, j->index[p.image], j->rate);
     const float *x = j->x + p.image * j->count;
     float *y = j->y + p.image * j->count;
     for (int64_t i = p.first; i < p.end; i += MASK_DRAW) {
@@ -35,7 +35,7 @@ static void channels_tile(void *arg, int64_t t, int thread)
     const job *j = arg;
     (void)thread;
     const span p = span_of(t, j->c, MASK_DRAW);
-    const mask m = mask_of(j->rng, j->node, j->index[p.image], j->rate);
+    const mask m = mask_of(j->rng, j->layer, j->index[p.image], j->rate);
     float keep[MASK_DRAW];
     mask_draw(&m, p.first, keep);
     for (int64_t at = p.image * j->count + p.first; at < (p.image + 1) * j->count; at += j->c) {
@@ -50,8 +50,8 @@ static job job_of(const kd_node *n)
 {
     const int64_t images = images_of(n->in[0]);
     return (job){ .count = images ? kd_count(n->in[0]) / images : 0, .c = kd_last(n->in[0]), .x = n->in[0]->data,
-                  .index = n->in[1]->data, .rng = n->in[2]->data, .y = n->out[0]->data, .rate = n->f[0],
-                  .node = (uint32_t)n->i[0] };
+                  .index = n->in[1]->data, .rng = n->in[2]->data, .y = n->out[0]->data, .rate = n->a.dropout.rate,
+                  .layer = n->a.dropout.layer };
 }
 
 static void dropout(const kd_node *n, void *scratch)

@@ -41,8 +41,8 @@ static lines lines_of(const job *j, int thread)
 static job job_of(const kd_node *n)
 {
     const kd_val *x = n->in[0];
-    job j = { .grad = n->op == KD_OP_group_norm_grad, .images = images_of(x), .c = kd_last(x), .groups = n->i[0],
-              .act = (kd_act)n->i[1], .eps = n->f[0],
+    job j = { .grad = n->op == KD_OP_group_norm_grad, .images = images_of(x), .c = kd_last(x),
+              .groups = n->a.group_norm.groups, .act = n->a.group_norm.act, .eps = n->a.group_norm.eps,
               .x = x->data, .w = data_of(n->in[1]), .b = data_of(n->in[2]), .ada = data_of(n->in[3]) };
     j.rows = j.images ? kd_rows(x) / j.images : 0;
     j.size = j.c / j.groups;

@@ -49,14 +49,14 @@ static void add_tile(void *arg, int64_t t, int thread)
 static job job_of(const kd_node *n, const kd_val *image)
 {
     const int64_t images = images_of(image);
-    return (job){ .rows = images ? kd_rows(image) / images : 0, .c = kd_last(image), .y = n->out[0]->data, .f = n->f[0] };
+    return (job){ .rows = images ? kd_rows(image) / images : 0, .c = kd_last(image), .y = n->out[0]->data };
 }
 
 static void sum(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = job_of(n, n->in[0]);
-    j.x = n->in[0]->data;
+    j.x = n->in[0]->data, j.f = n->a.image.factor;
     kd_parallel(images_of(n->in[0]) * ceil_div(j.c, ROWS), sum_tile, &j);
 }
 
@@ -64,7 +64,7 @@ static void spread(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = job_of(n, n->out[0]);
-    j.b = n->in[0]->data;
+    j.b = n->in[0]->data, j.f = n->a.image.factor;
     kd_parallel(images_of(n->in[0]) * ceil_div(j.rows, ROWS), spread_tile, &j);
 }
 

@@ -56,7 +56,7 @@ static void norm(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = job_of(n->in[0], n->in[1]);
-    j.b = n->in[2]->data, j.eps = (float)n->f[0], j.y = n->out[0]->data, j.stats = data_used(n->out[1]);
+    j.b = n->in[2]->data, j.eps = (float)n->a.layer_norm.eps, j.y = n->out[0]->data, j.stats = data_used(n->out[1]);
     kd_parallel(j.images * j.blocks, norm_tile, &j);
 }
 

@@ -42,10 +42,10 @@ enum { MASK_DRAW = 64 };                        // elements of a mask drawn at o
 typedef struct mask { kd_rng rng; uint32_t limit; float scale; } mask;
 
 /// rng [2]: the seed and the step
-static inline mask mask_of(const uint64_t *rng, uint32_t node, int64_t image, double rate)
+static inline mask mask_of(const uint64_t *rng, uint32_t layer, int64_t image, double rate)
 {
-    return (mask){ kd_rng_of(rng[0], KD_RNG_DROPOUT, node, (uint64_t)image, (uint32_t)rng[1]), (uint32_t)ceil(ldexp(rate, 24)),
-                   (float)(1 / (1 - rate)) };
+    return (mask){ kd_rng_of(rng[0], KD_RNG_DROPOUT, layer, (uint64_t)image, (uint32_t)rng[1]),
+                   (uint32_t)ceil(ldexp(rate, 24)), (float)(1 / (1 - rate)) };
 }
 
 /// keep[MASK_DRAW] = 0 or scale, for the elements from `first`, a multiple of 4, on.

@@ -68,13 +68,13 @@ static void accumulate(const kd_node *n, void *scratch)
 
 // The update rules -----------------------------------------------------------------------------------------------------
 
-static job rule_of(const kd_node *n)
+static job rule_of(const kd_node *n, const kd_step *s)
 {
-    const double lr = n->f[0], weight_decay = n->f[1];
+    const double lr = s->lr, weight_decay = s->weight_decay;
     return (job){ .n = kd_count(n->out[0]), .p = n->out[0]->data, .g = n->in[1]->data, .m = data_of(n->in[2]),
                   .v = data_of(n->in[3]), .ema = data_of(n->in[4]), .lr = (float)lr, .weight_decay = (float)weight_decay,
-                  .decay = (float)(1 - lr * weight_decay), .clip = (float)n->f[2], .keep = (float)n->f[3],
-                  .fresh = (float)(1 - n->f[3]), .first = n->i[0] <= 1 };
+                  .decay = (float)(1 - lr * weight_decay), .clip = (float)s->clip, .keep = (float)s->ema_decay,
+                  .fresh = (float)(1 - s->ema_decay), .first = s->step <= 1 };
 }
 
 /// The same as ema += (1 - decay)(p - ema), but exact where decay is 0 and the change where it is near 1 is not rounded
@@ -108,11 +108,11 @@ static void adamw_tile(void *arg, int64_t t, int thread)
 static void adamw(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    job j = rule_of(n);
-    const double step = (double)n->i[0];
-    j.a1 = (float)(1 - n->f[4]), j.a2 = (float)(1 - n->f[5]), j.eps = (float)n->f[6];
-    j.rate = (float)(n->f[0] / (1 - pow(n->f[4], step)));
-    j.root = (float)(1 / sqrt(1 - pow(n->f[5], step)));
+    job j = rule_of(n, &n->a.adamw.s);
+    const double step = (double)n->a.adamw.s.step, beta1 = n->a.adamw.beta1, beta2 = n->a.adamw.beta2;
+    j.a1 = (float)(1 - beta1), j.a2 = (float)(1 - beta2), j.eps = (float)n->a.adamw.eps;
+    j.rate = (float)(n->a.adamw.s.lr / (1 - pow(beta1, step)));
+    j.root = (float)(1 / sqrt(1 - pow(beta2, step)));
     kd_parallel(ceil_div(j.n, ELEMENTS), adamw_tile, &j);
 }
 
@@ -140,8 +140,8 @@ static void sgd_tile(void *arg, int64_t t, int thread)
 static void sgd(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    job j = rule_of(n);
-    j.momentum = (float)n->f[4], j.nesterov = n->i[1];
+    job j = rule_of(n, &n->a.sgd.s);
+    j.momentum = (float)n->a.sgd.momentum, j.nesterov = n->a.sgd.nesterov;
     kd_parallel(ceil_div(j.n, ELEMENTS), sgd_tile, &j);
 }
 

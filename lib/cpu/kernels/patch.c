@@ -23,8 +23,8 @@ static void patches(void *arg, int64_t t, int thread)
 
 static void move(const kd_node *n, const kd_val *tokens, bool split)
 {
-    const int64_t *s = tokens->shape.d;
-    job j = { n->i[0], n->i[1], s[2], s[3] / n->i[0], n->in[0]->data, n->out[0]->data, split };
+    const int64_t *s = tokens->shape.d, p = n->a.patch.p;
+    job j = { p, n->a.patch.q, s[2], s[3] / p, n->in[0]->data, n->out[0]->data, split };
     kd_parallel(s[0] * s[1], patches, &j);
 }
 

@@ -38,8 +38,8 @@ static void shuffle_tile(void *arg, int64_t t, int thread)
 
 static void move(const kd_node *n, const kd_val *patches, kd_tile_fn tile)
 {
-    const int64_t *s = patches->shape.d;
-    job j = { n->i[0], n->i[1], s[2], s[3] / (n->i[0] * n->i[1]), n->in[0]->data, n->out[0]->data };
+    const int64_t *s = patches->shape.d, p = n->a.patch.p, q = n->a.patch.q;
+    job j = { p, q, s[2], s[3] / (p * q), n->in[0]->data, n->out[0]->data };
     kd_parallel(s[0] * s[1], tile, &j);
 }
 

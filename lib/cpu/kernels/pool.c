@@ -43,7 +43,9 @@ static void pool(const kd_node *n, void *scratch)
 {
     (void)scratch;
     const int64_t *const from = n->in[0]->shape.d, *const to = n->out[0]->shape.d;
-    job j = { from[1], from[2], from[3], to[1], to[2], n->i[1], n->i[2], n->i[3], n->i[0], n->in[0]->data, n->out[0]->data };
+    const kd_pooling *const p = &n->a.pool;
+    job j = { from[1], from[2], from[3], to[1], to[2], p->size, p->stride, p->pad, p->largest, n->in[0]->data,
+              n->out[0]->data };
     kd_parallel(to[0] * to[1], row, &j);
 }
 

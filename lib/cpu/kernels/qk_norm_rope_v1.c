@@ -60,7 +60,7 @@ static void norm(const kd_node *n, void *scratch)
 {
     (void)scratch;
     job j = job_of(n->in[0], n->in[1], n->in[2]);
-    j.y = data_used(n->out[0]), j.r = data_used(n->out[1]), j.eps = (float)n->f[0];
+    j.y = data_used(n->out[0]), j.r = data_used(n->out[1]), j.eps = (float)n->a.qk_norm_rope.eps;
     kd_parallel(j.images * j.blocks, norm_tile, &j);
 }
 

@@ -78,8 +78,8 @@ static void resample(const kd_node *n, void *scratch)
 {
     const int64_t *const from = n->in[0]->shape.d, *const to = n->out[0]->shape.d;
     job j = { to[1], to[2], to[3], from[1], from[2], scratch, (taps *)scratch + to[1], n->in[0]->data, n->out[0]->data };
-    lists(j.rows, (kd_resampling)n->i[0], n->i[1], j.h, j.h_in);
-    lists(j.cols, (kd_resampling)n->i[0], n->i[1], j.w, j.w_in);
+    lists(j.rows, n->a.resample.how, n->a.resample.transposed, j.h, j.h_in);
+    lists(j.cols, n->a.resample.how, n->a.resample.transposed, j.w, j.w_in);
     kd_parallel(to[0] * to[1], row, &j);
 }
 

@@ -42,8 +42,8 @@ static void norm_tile(void *arg, int64_t t, int thread)
 static void norm(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    job j = job_of(n->in[0], n->in[1], n->f[0]);
-    j.eps = (float)n->f[1], j.y = data_used(n->out[0]), j.rstd = data_used(n->out[1]);
+    job j = job_of(n->in[0], n->in[1], n->a.rms_norm.offset);
+    j.eps = (float)n->a.rms_norm.eps, j.y = data_used(n->out[0]), j.rstd = data_used(n->out[1]);
     kd_parallel(j.images * j.blocks, norm_tile, &j);
 }
 
@@ -101,7 +101,7 @@ static void sum_tile(void *arg, int64_t t, int thread)
 
 static void grad(const kd_node *n, void *scratch)
 {
-    job j = job_of(n->in[0], n->in[1], n->f[0]);
+    job j = job_of(n->in[0], n->in[1], n->a.rms_norm.offset);
     j.rstd_in = n->in[2]->data, j.dy = n->in[3]->data, j.acc = data_of(n->in[4]);
     j.dx = data_used(n->out[0]), j.ds = data_used(n->out[1]), j.part = scratch;
     kd_parallel(j.images * j.blocks, grad_tile, &j);

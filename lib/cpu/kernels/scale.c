@@ -25,22 +25,22 @@ static void clamp_tile(void *arg, int64_t t, int thread)
     for (int64_t i = p.first; i < p.end; i++) y[i] = x[i] > f ? f : x[i];
 }
 
-static void elements(const kd_node *n, kd_tile_fn tile)
+static void elements(const kd_node *n, double f, kd_tile_fn tile)
 {
-    job j = { kd_count(n->in[0]), n->in[0]->data, n->out[0]->data, (float)n->f[0] };
+    job j = { kd_count(n->in[0]), n->in[0]->data, n->out[0]->data, (float)f };
     kd_parallel(ceil_div(j.count, ELEMENTS), tile, &j);
 }
 
 static void scale(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    elements(n, scale_tile);
+    elements(n, n->a.scale.factor, scale_tile);
 }
 
 static void clamp_max(const kd_node *n, void *scratch)
 {
     (void)scratch;
-    elements(n, clamp_tile);
+    elements(n, n->a.clamp_max.most, clamp_tile);
 }
 
 const kd_kernel KD_KERNEL(scale) = { scale, NULL };

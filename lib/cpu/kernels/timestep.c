@@ -9,7 +9,7 @@ static void timestep(const kd_node *n, void *scratch)
     for (int64_t i = 0; i < images_of(n->in[0]); i++) {
         float *const y = (float *)n->out[0]->data + i * dim;
         for (int64_t k = 0; k < half; k++) {
-            const double angle = (double)t[i] * exp(-log(n->f[0]) * (double)k / (double)half);
+            const double angle = (double)t[i] * exp(-log(n->a.timestep.max_period) * (double)k / (double)half);
             y[k] = (float)cos(angle), y[half + k] = (float)sin(angle);
         }
         if (dim % 2) y[dim - 1] = 0;
