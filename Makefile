@@ -14,6 +14,8 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoi
 # No errno or traps from arithmetic: no result changes, and loops with sqrt or a choice become vector code.
 FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(THREADS) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+# Plug-ins use the program's own functions (lib/device).
+LINK     = $(CC) -rdynamic $(LDFLAGS)
 LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -Wl,--as-needed -llapacke -lopenblas -lm $(SANITIZE)
 
 # The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
@@ -32,9 +34,10 @@ OPTEST  := $(wildcard tests/op/*.c)
 SUPPORT := $(wildcard tests/support/*.c)
 FUZZ    := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 BENCH   := $(wildcard tests/bench/*.c)
+DEVICE  := $(patsubst tests/device/%.c,%,$(wildcard tests/device/*.c))
 
 all: $(TOOLS:%=$(B)/%)
-tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuzz-replay/%)
+tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuzz-replay/%) $(DEVICE:%=$(B)/tests/device/%.so)
 .PHONY: all tests check check-update asan bench demo fuzz deps install uninstall clean dist-clean help
 .SECONDARY:
 .SUFFIXES:
@@ -50,15 +53,17 @@ endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(B)/libkd.a: $(OBJ)           ; @mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
 $(B)/libtest.a: $(SUPPORT:%=$(B)/%.o) ; @mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $^
-$(B)/kd-%: $(B)/tools/kd-%.c.o $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/kd-%: $(B)/tools/kd-%.c.o $(B)/libkd.a ; $(LINK) -o $@ $^ $(LDLIBS)
 $(B)/test-unit/%: $(B)/tests/unit/%.c.o $(B)/libtest.a $(B)/libkd.a
-	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-$(B)/test-op: $(OPTEST:%=$(B)/%.o) $(B)/libtest.a $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(B)/bench: $(BENCH:%=$(B)/%.o) $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ -ldnnl $(LDLIBS)
+	@mkdir -p $(@D) && $(LINK) -o $@ $^ -lcmocka $(LDLIBS)
+$(B)/test-op: $(OPTEST:%=$(B)/%.o) $(B)/libtest.a $(B)/libkd.a ; $(LINK) -o $@ $^ $(LDLIBS)
+$(B)/bench: $(BENCH:%=$(B)/%.o) $(B)/libkd.a ; $(LINK) -o $@ $^ -ldnnl $(LDLIBS)
+$(B)/tests/device/%.so: tests/device/%.c Makefile
+	@mkdir -p $(@D) && $(CC) $(FLAGS) -fPIC -shared $(LDFLAGS) -o $@ $<
 $(B)/fuzz-replay/%: $(B)/tests/fuzz/%.c.o $(B)/tests/fuzz/replay/main.c.o $(B)/libkd.a
-	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@mkdir -p $(@D) && $(LINK) -o $@ $^ $(LDLIBS)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.c.o $(B)/libkd.a
-	@mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+	@mkdir -p $(@D) && $(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
 # Tests ------------------------------------------------------------------------------------------------------------
@@ -83,7 +88,7 @@ demo:
 	@.ci/deps build
 	@$(MAKE) --no-print-directory -j$(shell nproc) all $(B)/knn
 	@examples/digits/demo $(B) $(DEMO_STEPS)
-$(B)/knn: $(B)/examples/digits/knn.c.o $(B)/libkd.a ; $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/knn: $(B)/examples/digits/knn.c.o $(B)/libkd.a ; $(LINK) -o $@ $^ $(LDLIBS)
 
 # Getting it in place ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "diffusion/cond.h"
 #include "formats/denoised.h"
 #include "formats/safetensors.h"
@@ -81,7 +82,7 @@ static int load(struct run *r, kd_err *err)
                                 kd_denoiser_channels(c) };
     KD_TRY(kd_call_inputs_read(&r->c, r->in, input_name(a), r->shape, err));
     KD_TRY(check_inputs(r, err));
-    KD_TRY(kd_backend_open(&r->be, a->common.device, err));
+    KD_TRY(kd_device_open(&r->be, a->common.device, err));
     return kd_denoiser_new(&r->denoiser, r->model, r->be, err);
 }
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "metric/find.h"
 #include "metric/open.h"
 #include "metric/score.h"
@@ -79,7 +80,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
     if (a->metrics) KD_TRY(kd_score_parse(&s->metrics, a->metrics, err));
     e->resize = kd_resize_of(resize);
     a->resize = *resize ? resize : NULL;
-    e->device = a->common.device;
+    a->source.open = kd_device_open, a->source.device = a->common.device;
     a->source.mixed = s->force;
     if (a->keep && !a->write_ref) return kd_fail(err, KD_EUSAGE, "--keep-features has no use without --write-ref");
     if (a->write_ref && a->samples) return kd_fail(err, KD_EUSAGE, "--write-ref takes one set: %s is too many", a->samples);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "diffusion/loglik.h"
 #include "diffusion/pictures.h"
 #include "diffusion/who.h"
@@ -91,7 +92,7 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
     r->v = kd_alloc((size_t)(a->batch * a->o.probes * r->size) * sizeof *r->v);
     r->probe = kd_alloc((size_t)(a->batch * a->o.probes) * sizeof *r->probe);
     if (!r->x || !r->v || !r->probe) return kd_fail_memory(err, "a batch of images");
-    KD_TRY(kd_backend_open(&r->be, a->common.device, err));
+    KD_TRY(kd_device_open(&r->be, a->common.device, err));
     return kd_denoiser_new(&r->denoiser, r->model, r->be, err);
 }
 

@@ -2,6 +2,7 @@
 // of the sampler: not on the batch, the threads or -n. The work: diffusion/draw.h.
 #include "base/opt.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "diffusion/draw.h"
 #include <math.h>
 #include <stdio.h>
@@ -160,7 +161,7 @@ static int prepare(struct run *r, struct args *a, kd_err *err)
     KD_TRY(load(&r->model, a->model, a->raw, err));
     if (a->common.no_history) KD_TRY(kd_frame_set_meta(r->model->meta, "kd_history", NULL, err));
     if (a->guide) KD_TRY(load(&r->weak_model, a->guide, false, err));
-    KD_TRY(kd_backend_open(&r->be, a->common.device, err));
+    KD_TRY(kd_device_open(&r->be, a->common.device, err));
     KD_TRY(kd_denoiser_new(&r->denoiser, r->model, r->be, err));
     if (a->guide) KD_TRY(kd_denoiser_new(&r->weak, r->weak_model, r->be, err));
     return kd_drawing_new(&r->drawing, &a->d, r->denoiser, r->weak, err);

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/opt.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "metric/find.h"
 #include "train/draws.h"
 #include "train/loop.h"
@@ -75,7 +76,6 @@ static int check(struct args *a, kd_err *err)
         return kd_fail(err, KD_EUSAGE, "--eval-only prints to standard output: -o is where a trained model goes");
     a->s.evaluate = a->eval_only;
     if (a->metrics) KD_TRY(kd_score_parse(&a->e.score.metrics, a->metrics, err));
-    a->e.device = a->common.device;
     a->s.has_seed = kd_given(&a->common, &a->s.seed);
     a->s.data_mem = kd_given(&a->common, &a->data_mem) ? a->data_mem << 20 : kd_memory_total() / 4;
     a->l.name = a->s.name;
@@ -160,8 +160,8 @@ int main(int argc, char **argv)
     kd_talk_init("kd-train", a.common.quiet);
     if (check(&a, &err) || (!a.s.plan && !a.eval_only && try_output(a.common.out, &wanted, &err))) goto done;
     kd_catch_signals();
-    if (kd_backend_open(&be, a.common.device, &err)) goto done;
-    if (a.e.reference && kd_eval_open(&a.l.eval, &a.e, &err)) goto done;
+    if (kd_device_open(&be, a.common.device, &err)) goto done;
+    if (a.e.reference && kd_eval_open(&a.l.eval, &a.e, be, &err)) goto done;
     if (kd_session_open(&s, &a.s, be, &err)) goto done;
     if (a.eval_only) evaluate(&a, &s, &err);
     else if (a.s.plan) print_plan(&a, &s, &err);

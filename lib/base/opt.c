@@ -287,7 +287,8 @@ int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int 
     const kd_opt all[] = {
         KD_OPT_STR('o', "out", &common->out, "FILE", "write there, whole or not at all (default -, stdout)"),
         KD_OPT_INT(0, "threads", &common->threads, 0, 4096, "threads (default 0: all cores, or $OMP_NUM_THREADS)"),
-        KD_OPT_STR(0, "device", &common->device, "NAME", "auto or cpu (default auto)"),
+        KD_OPT_STR(0, "device", &common->device, "auto|cpu|cuda|FILE",
+                   "compute device: auto, cpu, cuda, cuda:N, or the path of a plug-in (default auto)"),
         KD_OPT_FLAG('q', "quiet", &common->quiet, "say nothing but errors"),
         KD_OPT_FLAG(0, "no-history", &common->no_history, "leave the command line out of what is written"),
         KD_OPT_FLAG('h', "help", &p.help, "print this and stop"),

@@ -37,7 +37,7 @@ typedef struct kd_common {
     bool no_history;         // --no-history: leave the command line out of what is written
     const char *out;         // -o FILE; "-" (stdout) by default
     int64_t threads;         // --threads; 0: all cores (then $OMP_NUM_THREADS)
-    const char *device;      // --device auto|cpu|cuda[:N]|cusim
+    const char *device;      // --device: what kd_device_open takes
     char *history;           // "kd-sample -n 4 model.safetensors", arguments quoted for a shell; owned. NULL with --no-history
     const void **given; int n_given;   // for kd_given; owned
 } kd_common;

@@ -10,7 +10,6 @@ struct plan { int64_t n; kd_program *program; kd_val *x; kd_feature_out out; };
 struct kd_extractor {
     kd_extract_options o;
     kd_feature_net *net;
-    kd_backend *be;
     float *w;                              // the weights, on the backend
     struct plan plan[2];
     float *input, *pool, *spatial, *logit; // [batch, ..]; the last two NULL where not wanted
@@ -29,8 +28,7 @@ int kd_extractor_open(kd_extractor **out, const kd_extract_options *o, kd_err *e
     x->o = *o;
     int code = kd_features_find(&x->net, o->features, err);
     const size_t weights = code ? 0 : (size_t)x->net->params->total * sizeof(float), n = (size_t)o->batch;
-    if (!code) code = kd_backend_open(&x->be, o->device, err);
-    if (!code) code = kd_backend_lend(x->be, x->net->w, weights, (void **)&x->w, err);
+    if (!code) code = kd_backend_lend(o->be, x->net->w, weights, (void **)&x->w, err);
     if (!code) {
         if (!x->o.resize) x->o.resize = kd_resize_usual(x->net);
         x->o.spatial = o->spatial && x->net->spatial, x->o.logits = o->logits && x->net->classes;
@@ -51,8 +49,7 @@ void kd_extractor_close(kd_extractor *x)
 {
     if (!x) return;
     for (int i = 0; i < 2; i++) kd_program_free(x->plan[i].program);
-    if (x->be) kd_backend_return(x->be, x->w);
-    kd_backend_close(x->be);
+    kd_backend_return(x->o.be, x->w);
     kd_feature_net_free(x->net);
     kd_collect_free(x->set);
     kd_free(x->input), kd_free(x->pool), kd_free(x->spatial), kd_free(x->logit), kd_free(x->index);
@@ -84,7 +81,7 @@ static int plan_make(struct plan *p, const kd_extractor *x, int64_t n, kd_err *e
     for (int i = 0; i < ps->n; i++)
         if (m.leaf[i]) kd_bind(m.leaf[i], x->w + ps->p[i].offset);
     kd_free(m.leaf);
-    return kd_program_new(&p->program, g, x->be, outs, k, err);        // takes the graph
+    return kd_program_new(&p->program, g, x->o.be, outs, k, err);        // takes the graph
 }
 
 // Runs the network on what waits.

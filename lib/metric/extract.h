@@ -9,7 +9,7 @@
 typedef struct kd_extract_options {
     const char *features;          // "random", a known network's name or a file of weights (find.h); NULL: Inception of $KD_HOME
     kd_resize_mode resize;
-    const char *device;
+    kd_backend *be;                // where the network runs; stays the caller's, who closes it after the extractor
     int64_t batch;                 // images a run; changes memory only
     bool spatial, logits, keep;    // what beside moments of the features is wanted; left out where the network has none
 } kd_extract_options;

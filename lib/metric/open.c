@@ -12,6 +12,16 @@ void kd_set_source_close(kd_set_source *source)
 {
     kd_extractor_close(source->extractor);
     source->extractor = NULL;
+    if (!source->open) return;
+    kd_backend_close(source->options.be);
+    source->options.be = NULL;
+}
+
+static int open_extractor(kd_set_source *source, kd_err *err)
+{
+    if (source->extractor) return 0;
+    if (!source->options.be) KD_TRY(source->open(&source->options.be, source->device, err));
+    return kd_extractor_open(&source->extractor, &source->options, err);
 }
 
 static int compare(const kd_set_source *source, const char *name, const kd_made *images, kd_err *err)
@@ -22,7 +32,7 @@ static int compare(const kd_set_source *source, const char *name, const kd_made 
 
 static int begin(kd_set_source *source, const char *name, const kd_made *images, kd_err *err)
 {
-    if (!source->extractor) KD_TRY(kd_extractor_open(&source->extractor, &source->options, err));
+    KD_TRY(open_extractor(source, err));
     KD_TRY(compare(source, name, images, err));
     return kd_extract_begin(source->extractor, err);
 }

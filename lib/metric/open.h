@@ -3,9 +3,11 @@
 #define KD_SET_OPEN_H
 #include "metric/extract.h"
 
-/// What turns images into features, opened when the first images are met: sets of features need no network.
+/// What turns images into features, opened when the first images are met: sets of features need no network and no device.
 typedef struct kd_set_source {
-    kd_extract_options options;
+    kd_extract_options options;        // options.be NULL: opened by the next two, and closed by kd_set_source_close
+    int (*open)(kd_backend **be, const char *device, kd_err *err);     // kd_device_open
+    const char *device;
     void (*progress)(int64_t images);  // or NULL
     const kd_set *against;             // NULL, or what the images will be compared with: refused at once if made differently
     bool mixed;                        // records of one stream may be made differently: the set then says "bicubic+lanczos"

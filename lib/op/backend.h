@@ -24,12 +24,33 @@ struct kd_backend {
     void *state;
 };
 
-/// Opens "auto", "cpu", "cuda[:N]" or "cusim". errors KD_EUSAGE if there is no such device, with what is missing.
-int kd_backend_open(kd_backend **be, const char *device, kd_err *err);
+/// Closes a backend whose memory has all been freed. NULL is fine.
 void kd_backend_close(kd_backend *be);
 
 /// Where the backend reads an array of the host's, which must outlive this: the array itself if `host`, else a copy.
 int kd_backend_lend(kd_backend *be, void *host, size_t bytes, void **at, kd_err *err);
 void kd_backend_return(kd_backend *be, void *at);             // what kd_backend_lend gave; NULL is fine
+
+/// A hash of the op list and of the layout of what a plug-in reads: differs if a plug-in was built from other sources.
+static inline uint64_t kd_ops_hash(void)
+{
+    static const char ops[] =
+#define KD_OP(name, outs, what) #name " " #outs " " what "\n"
+#include "op/ops.def"
+#undef KD_OP
+        "";
+    const size_t size[] = { sizeof(kd_node), sizeof(kd_val), sizeof(kd_backend) };
+    uint64_t h = 14695981039346656037u;                                      // FNV-1a
+    for (size_t i = 0; i < sizeof ops; i++) h = (h ^ (unsigned char)ops[i]) * 1099511628211u;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) h = (h ^ size[i]) * 1099511628211u;
+    return h;
+}
+
+/// What a plug-in exports under the name kd_plugin: const struct kd_plugin kd_plugin = { KD_BACKEND_ABI, kd_ops_hash, open };
+struct kd_plugin {
+    uint32_t abi;                           // KD_BACKEND_ABI, as compiled in
+    uint64_t (*ops)(void);                  // kd_ops_hash, as compiled in: a function, for C has no constants that are hashes
+    int (*open)(kd_backend **be, const char *which, kd_err *err);   // which: what follows the colon of "cuda:1", else ""
+};
 
 #endif

@@ -16,12 +16,12 @@ struct kd_eval {
     int64_t last;                      // step of its last line, or -1
 };
 
-int kd_eval_open(kd_eval **to, const kd_eval_opts *o, kd_err *err)
+int kd_eval_open(kd_eval **to, const kd_eval_opts *o, kd_backend *be, kd_err *err)
 {
     kd_eval *e = kd_alloc(sizeof *e);
     if (!e) return kd_fail_memory(err, "evaluation");
     e->o = *o;
-    e->source.options = (kd_extract_options){ .features = o->features, .device = o->device, .batch = 8 };
+    e->source.options = (kd_extract_options){ .features = o->features, .be = be, .batch = 8 };
     kd_score_wants(&e->source.options, &o->score);
     int code = kd_set_open(&e->reference, o->reference, &e->source, err);
     if (!code && !e->source.extractor) code = kd_extractor_open(&e->source.extractor, &e->source.options, err);

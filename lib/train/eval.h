@@ -7,14 +7,14 @@
 typedef struct kd_eval_opts {
     const char *reference;             // images, features or statistics (metric/open.h)
     const char *features;              // weights of their network, "random", or NULL: in $KD_HOME
-    const char *device;
     kd_score_options score;            // metrics 0: fid, and kid if the reference has features
     int64_t n;                         // images drawn each time
 } kd_eval_opts;
 
 typedef struct kd_eval kd_eval;
 /// Reads the reference and opens the network, so that what is missing or does not fit is known before the first step. o is copied.
-int kd_eval_open(kd_eval **e, const kd_eval_opts *o, kd_err *err);
+/// The network runs on be, which stays the caller's.
+int kd_eval_open(kd_eval **e, const kd_eval_opts *o, kd_backend *be, kd_err *err);
 void kd_eval_close(kd_eval *e);
 
 /// Draws n images (draws.h: the same noise each time) and scores them. The trainer is untouched.

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/random.h"
 #include "base/talk.h"
+#include "device/device.h"
 #include "train/trainer.h"
 #include <dnnl.h>
 #include <stdio.h>
@@ -115,7 +116,7 @@ static int time_training(const char *config, int64_t batch, double seconds, doub
     int n = 0;
     KD_TRY(kd_config_load(&c, config, err));
     KD_TRY(pictures(&d, c, 2 * batch, err));
-    KD_TRY(kd_backend_open(&be, "cpu", err));
+    KD_TRY(kd_device_open(&be, "cpu", err));
     const kd_train_opts o = { .batch = batch, .accum = 1, .clip = 1 };
     KD_TRY(kd_trainer_new(&t, c, &o, NULL, be, err));
     KD_TRY(kd_trainer_step(t, &d, &stats, err));
@@ -146,7 +147,7 @@ static int time_calls(const char *config, int64_t batch, double seconds, result 
     int n = 0;
     KD_TRY(kd_config_load(&c, config, err));
     KD_TRY(kd_model_new(&m, c, 0, err));
-    KD_TRY(kd_backend_open(&be, "cpu", err));
+    KD_TRY(kd_device_open(&be, "cpu", err));
     KD_TRY(kd_denoiser_new(&den, m, be, err));
     const int64_t size = c->size[0] * c->size[1] * c->channels;
     float *const x = kd_alloc((size_t)(batch * size) * sizeof *x), *const sigma = kd_alloc((size_t)batch * sizeof *sigma);

@@ -1,4 +1,5 @@
 // Numbers of a checkpoint: what a run may hold is read back, what would end it in an assertion or an overflow is refused.
+#include "device/device.h"
 #include "formats/safetensors.h"
 #include "train/trainer_state.h"
 #include <setjmp.h>
@@ -25,7 +26,7 @@ static int open_backend(void **state)
     const int fd = mkstemp(path);
     if (fd < 0) return -1;
     close(fd);
-    return kd_backend_open(&be, "cpu", &err);
+    return kd_device_open(&be, "cpu", &err);
 }
 
 static int close_backend(void **state)

@@ -1,5 +1,6 @@
 // Runs of sampling as kd-sample makes them: golden samplers through the toy model and its options; guidance, pictures and
 // seeds by what they must give.
+#include "device/device.h"
 #include "diffusion/draw.h"
 #include "diffusion/who.h"
 #include "model/toy.h"
@@ -23,7 +24,7 @@ static fixture open_denoiser(kd_model *m)
 {
     fixture f = { .m = m };
     kd_err err = { 0 };
-    must(kd_backend_open(&f.be, "cpu", &err), &err);
+    must(kd_device_open(&f.be, "cpu", &err), &err);
     must(kd_denoiser_new(&f.d, f.m, f.be, &err), &err);
     return f;
 }

@@ -1,6 +1,7 @@
 // guided-diffusion's network against the peer in float64: its output, the gradients of a mean squared error, and k-diffusion's
 // wrapper around it with both schedules, quantised and not. The error that is allowed is three times that of float32 PyTorch,
 // or 1e-6. The same network by kd-denoise.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "formats/denoised.h"
 #include "formats/safetensors.h"
@@ -58,7 +59,7 @@ static guided open_case(const char *name, json_t *more)
     must(kd_import_open(&file, path, false, &err), &err);
     must(kd_import_model(&g.m, file, c, &err), &err);
     kd_import_close(file);
-    must(kd_backend_open(&g.be, "cpu", &err), &err);
+    must(kd_device_open(&g.be, "cpu", &err), &err);
     must(kd_denoiser_new(&g.d, g.m, g.be, &err), &err);
     g.shape = (kd_call_shape){ .h = c->size[0], .w = c->size[1], .c = c->channels, .out = kd_denoiser_channels(c) };
     must(kd_call_inputs_read(&g.in, g.io, name, g.shape, &err), &err);

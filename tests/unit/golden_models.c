@@ -1,6 +1,7 @@
 // k-diffusion's networks against the peer in float64: output, denoised images, variance, vector-Jacobian product, loss and
 // every gradient; computed by the library, and by kd-denoise.
 // The error that is allowed is three times that of float32 PyTorch, or 1e-6. Each case prints what it measured.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "formats/denoised.h"
 #include "formats/safetensors.h"
@@ -33,7 +34,7 @@ static golden open_case(const char *name)
     kd_err err = { 0 };
     snprintf(path, sizeof path, "tests/golden/%s.weights.safetensors", name);
     must(kd_model_load(&g.m, path, false, &err), &err);
-    must(kd_backend_open(&g.be, "cpu", &err), &err);
+    must(kd_device_open(&g.be, "cpu", &err), &err);
     must(kd_denoiser_new(&g.d, g.m, g.be, &err), &err);
     snprintf(path, sizeof path, "%s.io", name);
     g.io = golden_load(path);

@@ -1,5 +1,6 @@
 // Parameters that the loss does not depend on: training leaves them and their moments alone, as PyTorch does where a
 // parameter's grad is None. They are those for which k-diffusion's golden case has no gradient: the skipped stage's.
+#include "device/device.h"
 #include "tests/support/golden.h"
 #include "train/schedule.h"
 #include "train/trainer_state.h"
@@ -86,7 +87,7 @@ static void check(const char *optimizer, int64_t accum)
     kd_backend *be;
     kd_step_stats stats;
     kd_err err = {0};
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     kd_trainer *t = trainer(be, optimizer, accum);
     fill_state(t);
     float *const array[] = { t->s.w, t->s.m, t->s.v }, *before[3], *after[3];

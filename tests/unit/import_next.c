@@ -1,6 +1,7 @@
 // k-diffusion's training checkpoints of each kind of network: all that is in them, and the next step that PyTorch's optimizer takes from
 // there (tests/golden/checkpoints/README.md).
 #include "base/memory.h"
+#include "device/device.h"
 #include "formats/safetensors.h"
 #include "model/import.h"
 #include "train/optimizer.h"
@@ -48,7 +49,7 @@ static void setup(fixture *x, const char *name)
     good(kd_safetensors_load(path, &x->next, &err), &err);
     x->names = json_loads(kd_frame_meta(x->next, "names"), 0, NULL);
     x->lr = json_loads(kd_frame_meta(x->next, "lr"), 0, NULL);
-    good(kd_backend_open(&x->be, "cpu", &err), &err);
+    good(kd_device_open(&x->be, "cpu", &err), &err);
     good(kd_opt_state_new(&x->s, x->be, x->ps, x->c, &err), &err);
     good(x->be->alloc(x->be, (void **)&x->s.grad, (size_t)x->ps->trained * sizeof(float), &err), &err);
     assert_true(x->be->host);

@@ -1,5 +1,6 @@
 // Dormand-Prince on systems that are known, and log-likelihoods: golden log_likelihood (its tight runs, the exact values) and
 // closed forms.
+#include "device/device.h"
 #include "diffusion/loglik.h"
 #include "diffusion/ode.h"
 #include "diffusion/sampler.h"
@@ -92,7 +93,7 @@ static void run(const kd_frame *f, const char *which, kd_model *m, const kd_logl
     kd_err err = { 0 };
     char name[32];
     int64_t n;
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     snprintf(name, sizeof name, "%s.x", which);
     float *x = images(f, name, m->config, &n);
@@ -188,7 +189,7 @@ static void test_probes(void **state)
     must(kd_frame_add(f, "std", KD_F32, KD_SHAPE(K), std, NULL, &err), &err);
     must(kd_frame_add(f, "mean", KD_F32, KD_SHAPE(K, 1, 2, 3), mean, NULL, &err), &err);
     must(kd_toy_new(&m, f, "mixture", NULL, &err), &err);
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
 
     kd_loglik_opts o = kd_loglik_defaults();
@@ -240,7 +241,7 @@ static void test_change_of_scale(void **state)
     must(kd_frame_add(f, "std", KD_F32, KD_SHAPE(1), &std, NULL, &err), &err);
     must(kd_frame_add(f, "mean", KD_F32, KD_SHAPE(1, 1, SIDE, SIDE), mean, NULL, &err), &err);
     must(kd_toy_new(&m, f, "gauss", NULL, &err), &err);
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     kd_loglik_opts o = kd_loglik_defaults();
     o.sigma_min = 1e-3, o.rtol = o.atol = 1e-6;
@@ -267,7 +268,7 @@ static void test_company(void **state)
     double together[N * PROBES], alone[PROBES];
     int64_t calls[N], own;
     must(kd_model_load(&m, "tests/golden/v2_neighborhood_k7.weights.safetensors", false, &err), &err);
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     for (int j = 0; j < N; j++) {
         kd_sample_start(x + j * SIZE, SIZE, (kd_draw){ 1, (uint64_t)j }, j == 1 ? 5 : 0.1F);
@@ -299,7 +300,7 @@ static void test_no_images_and_nan(void **state)
     float x[48] = { 0 }, v[48];
     double nats;
     kd_loglik_opts o = kd_loglik_defaults();
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     kd_loglik_probes(v, 1, 48, 1, 2);
     o.tick = count;

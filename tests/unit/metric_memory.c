@@ -1,5 +1,6 @@
 // Every allocation of lib/metric failing in turn: each score, each way to a set, and what is said of them ends with a sentence.
 #include "base/memory.h"
+#include "device/device.h"
 #include "metric/fid.h"
 #include "metric/kid.h"
 #include "metric/neighbours.h"
@@ -75,7 +76,7 @@ static int collected(kd_err *err)
 
 static int opened(const char *path, kd_err *err)
 {
-    kd_set_source source = { .options = { .features = "random", .batch = 2 } };
+    kd_set_source source = { .options = { .features = "random", .batch = 2 }, .open = kd_device_open, .device = "cpu" };
     kd_set *s = NULL;
     const int code = kd_set_open(&s, path, &source, err);
     kd_set_free(s);

@@ -1,5 +1,6 @@
 // Models: the peer's files load, bad ones are refused with their reason, what is written comes back, and the network
 // computes what the peer's does.
+#include "device/device.h"
 #include "model/model.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
@@ -414,7 +415,7 @@ static void test_forward(void **state)
         { "shifted_window_mid", 3.0e-6 }, { "none_mapcond", 2.0e-6 }, { "loss_scales", 8.4e-7 }, { "simple_loss", 2.5e-6 } };
     kd_backend *be;
     kd_err err = {0};
-    if (kd_backend_open(&be, "cpu", &err))
+    if (kd_device_open(&be, "cpu", &err))
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[96];

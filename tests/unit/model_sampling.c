@@ -1,4 +1,5 @@
 // Whole sampling runs of golden models against the peer in float64, with its noise levels and start.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/sampler.h"
 #include "tests/support/golden.h"
@@ -64,7 +65,7 @@ static void test_run(void **state)
     guided g = { .scale = r->scale };
     snprintf(path, sizeof path, "tests/golden/%s.weights.safetensors", r->model);
     must(kd_model_load(&m, path, false, &err), &err);
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&g.d, m, be, &err), &err);
 
     int64_t levels, count;

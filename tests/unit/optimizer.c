@@ -1,5 +1,6 @@
 // Five steps of the golden model against optimizer_*.safetensors: losses, gradient norms, weights and their average.
 #include "base/memory.h"
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "formats/safetensors.h"
 #include "train/optimizer.h"
@@ -67,7 +68,7 @@ static void setup(fixture *x, const char *name)
     kd_err err = {0};
     *x = (fixture){0};
     snprintf(path, sizeof path, "tests/golden/optimizer_%s.safetensors", name);
-    good(kd_backend_open(&x->be, "cpu", &err), &err);
+    good(kd_device_open(&x->be, "cpu", &err), &err);
     good(kd_model_load(&x->m, "tests/golden/v2_global.weights.safetensors", false, &err), &err);
     good(kd_safetensors_load("tests/golden/optimizer_data.safetensors", &x->data, &err), &err);
     good(kd_safetensors_load(path, &x->run, &err), &err);
@@ -232,7 +233,7 @@ static void bounded(void **state)
     kd_opt_state s;
     kd_err err = {0};
     good(kd_model_load(&m, "tests/golden/v1t_classes.weights.safetensors", false, &err), &err);
-    good(kd_backend_open(&be, "cpu", &err), &err);
+    good(kd_device_open(&be, "cpu", &err), &err);
     good(kd_opt_state_new(&s, be, m->params, m->config, &err), &err);
     const kd_param_info *scale = kd_params_find(m->params, "blocks.0.self_attn.qk_norm.scale");
     const size_t bytes = (size_t)m->params->total * sizeof(float);

@@ -1,5 +1,6 @@
 // The memory plan: outputs pinned to their places, and what the gradient computes again instead of keeping it.
 #include "base/memory.h"
+#include "device/device.h"
 #include "op/plan.h"
 #include "op/program.h"
 #include "op/unet.h"
@@ -34,7 +35,7 @@ static void chain_new(chain *c)
 {
     kd_err err = {0};
     *c = (chain){0};
-    must(kd_backend_open(&c->be, "cpu", &err), &err);
+    must(kd_device_open(&c->be, "cpu", &err), &err);
     kd_graph *g = c->g = kd_graph_new();
     kd_val *h = c->x = kd_input(g, "x", KD_F32, KD_SHAPE(1, ROWS, WIDTH));
     c->s = kd_input(g, "s", KD_F32, KD_SHAPE(WIDTH));
@@ -151,7 +152,7 @@ static void pinned_in_place(void **state)
     kd_backend *be;
     kd_program *p;
     kd_err err = {0};
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     kd_graph *g = kd_graph_new();
     kd_val *x = kd_input(g, "x", KD_F32, KD_SHAPE(4, 16));
     kd_val *b = kd_activate(g, kd_activate(g, x, KD_ACT_RELU), KD_ACT_SILU), *c = kd_add(g, b, x), *outs[] = { b, c };

@@ -1,5 +1,6 @@
 // Discrete schedules and the wrappers that use them, against k-diffusion's: tables, steps of noise levels and back, and a toy
 // network wrapped as v, eps and vd; what a learned variance is taught, against guided-diffusion's formulas.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/density.h"
 #include "tests/support/golden.h"
@@ -162,7 +163,7 @@ static void test_v_losses(void **state)
         kd_precond p[N];
         kd_err err = { 0 };
         fill(&b, sigmas);
-        must(kd_backend_open(&be, "cpu", &err), &err);
+        must(kd_device_open(&be, "cpu", &err), &err);
         must(kd_denoiser_new(&d, m, be, &err), &err);
         for (int i = 0; i < N; i++) p[i] = kd_precond_at(m->config, b.sigma[i]), told[i] = p[i].c_noise;
         for (int i = 0; i < N * SIZE; i++) in[i] = p[i / SIZE].c_in * (b.x0[i] + b.sigma[i / SIZE] * b.noise[i]);
@@ -228,7 +229,7 @@ static void check_learned_variance(const char *more, double factor)
     const uint64_t rng[2] = { 0 };
     kd_err err = { 0 };
     fill(&b, sigma);
-    must(kd_backend_open(&be, "cpu", &err), &err);
+    must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     for (int i = 0; i < N; i++) told[i] = (float)steps[i];
     for (int i = 0; i < N * SIZE; i++)

@@ -1,5 +1,6 @@
 // The toy mixture: its denoiser against the formulas of golden README section 5 written for one number, its gradient against
 // finite differences, and the samplers' orders of convergence on it, through the same calls as a network.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/sampler.h"
 #include "diffusion/sigmas.h"
@@ -41,7 +42,7 @@ static fixture open_model(int64_t k, bool per_pixel, double std)
 {
     kd_err err = { 0 };
     fixture f = { .m = mixture(k, per_pixel, std) };
-    must(kd_backend_open(&f.be, "cpu", &err), &err);
+    must(kd_device_open(&f.be, "cpu", &err), &err);
     must(kd_denoiser_new(&f.d, f.m, f.be, &err), &err);
     return f;
 }

@@ -1,5 +1,6 @@
 // Every wrapper around every network of k-diffusion's own: what k_diffusion/external.py does, written out here in double
 // precision, around the network itself. Its calls, its vector-Jacobian product, its loss.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "tests/support/golden.h"
 #include <math.h>
@@ -73,7 +74,7 @@ static void setup(fixture *f, const char *network, const char *wrapper, bool qua
     must(kd_model_load(&f->m, path, false, &err), &err);
     must(kd_model_wrap(f->m, wrapper, &err), &err);
     f->m->config->quantize = quantize;
-    must(kd_backend_open(&f->be, "cpu", &err), &err);
+    must(kd_device_open(&f->be, "cpu", &err), &err);
     must(kd_denoiser_new(&f->d, f->m, f->be, &err), &err);
     const kd_config *c = f->m->config;
     f->size = c->size[0] * c->size[1] * c->channels;

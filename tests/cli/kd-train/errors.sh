@@ -17,7 +17,7 @@ t -c c.json -o nowhere/x --steps 1 d.st
 t --resume nowhere.safetensors d.st
 t --resume d.st --steps 1 d.st
 t -c c.json --init d.st --steps 1 d.st
-t -c c.json --steps 1 --device nosuch d.st
+KD_PLUGINS=. t -c c.json --steps 1 --device nosuch d.st
 # Sizes and channels, with the command that makes them fit.
 config big.json '"input_size": [14, 14]' '"input_size": [28, 20]'
 t -q -c big.json --steps 1 d.st

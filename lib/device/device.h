@@ -1,0 +1,20 @@
+// Opening a compute device by name. The CPU is built in; every other device is a plug-in, a shared object that exports
+// `kd_plugin` (op/backend.h).
+#ifndef KD_DEVICE_H
+#define KD_DEVICE_H
+#include "op/backend.h"
+
+/// Opens a device.
+///   auto            cuda if its plug-in is found and opens, else cpu
+///   cpu             built in
+///   NAME[:WHICH]    the plug-in kd-NAME.so, for example cuda or cuda:1. It is looked for in the folder $KD_PLUGINS if that is
+///                   set, else next to the running program, then in the folder ../lib/kd seen from there
+///   PATH[:WHICH]    a plug-in: a path with at least one '/' in it, and WHICH only after ".so"
+/// WHICH is passed to the plug-in, as an empty string if it is left out.
+///
+/// A plug-in contains only its own code and uses the program's functions: those of lib/base, lib/tensor and lib/op that the
+/// program itself contains, and kd_cpu_open.
+/// errors  KD_EUSAGE for a name or a file that does not exist; KD_EFAIL for a plug-in that cannot be used; those of its open
+int kd_device_open(kd_backend **be, const char *device, kd_err *err);
+
+#endif

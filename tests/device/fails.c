@@ -1,0 +1,14 @@
+// A plug-in without a device: with a sentence of its own, with a usage error for `:7`, or with no sentence for `:silent`.
+#include "op/backend.h"
+#include <string.h>
+
+static int open_none(kd_backend **be, const char *which, kd_err *err)
+{
+    (void)be;
+    if (!strcmp(which, "silent")) return 1;
+    if (*which) return kd_fail(err, KD_EUSAGE, "--device: no device %s", which);
+    return kd_fail(err, KD_EFAIL, "no device here");
+}
+
+extern const struct kd_plugin kd_plugin;
+const struct kd_plugin kd_plugin = { KD_BACKEND_ABI, kd_ops_hash, open_none };

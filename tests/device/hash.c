@@ -1,0 +1,7 @@
+// A plug-in of this interface, but built when an op was different.
+#include "op/backend.h"
+
+static uint64_t other(void) { return kd_ops_hash() + 1; }
+
+extern const struct kd_plugin kd_plugin;
+const struct kd_plugin kd_plugin = { KD_BACKEND_ABI, other, NULL };
