@@ -8,9 +8,9 @@
 ///   auto            cuda if its plug-in is found and opens, else cpu
 ///   cpu             built in
 ///   NAME[:WHICH]    the plug-in kd-NAME.so, for example cuda or cuda:1. It is looked for in the folder $KD_PLUGINS if that is
-///                   set, else next to the running program, then in the folder ../lib/kd seen from there
-///   PATH[:WHICH]    a plug-in: a path with at least one '/' in it, and WHICH only after ".so"
-/// WHICH is passed to the plug-in, as an empty string if it is left out.
+///                   set, else in the program's own folder and then in ../lib/kd, relative to that folder
+///   PATH[:WHICH]    a plug-in's path, which must contain a '/'. WHICH is recognized only after ".so"
+/// WHICH is passed to the plug-in, as an empty string if it is left out. `auto` is silent about a plug-in that does not open.
 ///
 /// A plug-in contains only its own code and uses the program's functions: those of lib/base, lib/tensor and lib/op that the
 /// program itself contains, and kd_cpu_open.

@@ -55,7 +55,7 @@ static int find(char **path, const folders *f, const char *name, kd_err *err)
 
 // Loading it ---------------------------------------------------------------------------------------------------------------
 
-// dlerror's sentence, without the path that it mostly begins with.
+// dlerror's message, usually with the path at its start, which is removed.
 static const char *load_error(const char *path)
 {
     const char *s = dlerror();
@@ -64,13 +64,13 @@ static const char *load_error(const char *path)
     return !strncmp(s, path, n) && !strncmp(s + n, ": ", 2) ? s + n + 2 : s;
 }
 
-// The number comes first: a plug-in of another interface may have anything behind it.
+// The version is checked first: what follows it may differ between versions.
 static int check(const struct kd_plugin *p, const char *path, kd_err *err)
 {
-    if (!p) return kd_fail(err, KD_EFAIL, "%s: not a plug-in of kd: it has no symbol kd_plugin", path);
+    if (!p) return kd_fail(err, KD_EFAIL, "%s: not a kd plug-in: it has no symbol kd_plugin", path);
     if (p->abi != KD_BACKEND_ABI)
-        return kd_fail(err, KD_EFAIL, "%s: was built for version %u of the plug-in interface, this program has version %u: rebuild it with "
-                       "`make`", path, (unsigned)p->abi, (unsigned)KD_BACKEND_ABI);
+        return kd_fail(err, KD_EFAIL, "%s: was built for version %u of the plug-in interface, but this program has version %u: "
+                       "rebuild it with `make`", path, (unsigned)p->abi, (unsigned)KD_BACKEND_ABI);
     if (p->ops() != kd_ops_hash())
         return kd_fail(err, KD_EFAIL, "%s: was built from other sources than this program: rebuild it with `make`", path);
     return 0;
@@ -87,8 +87,8 @@ static int load(kd_backend **be, const char *path, const char *which, kd_err *er
         dlclose(handle);
         return err->code;
     }
-    // It stays loaded, even if nothing opens: libraries such as CUDA's have threads and exit handlers by now, and their code
-    // must not disappear under them.
+    // The plug-in stays loaded, even if its device does not open: libraries such as CUDA's may have started threads and registered
+    // exit handlers, whose code must not be unloaded.
     if (!p->open(be, which, err)) return 0;
     *be = NULL;
     return err->code ? err->code : kd_fail(err, KD_EFAIL, "%s: the device cannot be opened", path);
@@ -124,7 +124,7 @@ static int open_name(kd_backend **be, const char *device, const char *name, cons
 
 static int open_auto(kd_backend **be, kd_err *err)
 {
-    kd_err none = {0};                   // a machine without a GPU may well have the plug-in
+    kd_err none = {0};                   // the plug-in may be installed where there is no GPU
     return open_name(be, "cuda", "cuda", "", &none) ? kd_cpu_open(be, err) : 0;
 }
 

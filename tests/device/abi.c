@@ -1,4 +1,4 @@
-// A plug-in of a later interface: nothing but its number may be looked at.
+// A plug-in for a later version of the interface: only its version may be read.
 #include "op/backend.h"
 
 extern const struct kd_plugin kd_plugin;

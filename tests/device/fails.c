@@ -1,4 +1,4 @@
-// A plug-in without a device: with a sentence of its own, with a usage error for `:7`, or with no sentence for `:silent`.
+// A plug-in that cannot open a device. Its error is KD_EFAIL, or KD_EUSAGE for `:7`; for `:silent` it gives no message.
 #include "op/backend.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// A plug-in that opens the CPU, to see that it is found, told which device, and reaches the program's functions.
+// A plug-in that opens the CPU: it shows that plug-ins are found, get the device's number, and can call the program's functions.
 #include "cpu/cpu.h"
 #include <stdio.h>
 

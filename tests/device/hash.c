@@ -1,4 +1,4 @@
-// A plug-in of this interface, but built when an op was different.
+// A plug-in for this version of the interface, but built from other sources.
 #include "op/backend.h"
 
 static uint64_t other(void) { return kd_ops_hash() + 1; }

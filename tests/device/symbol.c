@@ -1,3 +1,3 @@
-// A shared object that is no plug-in.
+// A shared object that is not a plug-in.
 extern const int kd_other;
 const int kd_other = 1;

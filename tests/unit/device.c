@@ -86,9 +86,9 @@ static void unusable(void **state)
     fails("/dev/null", KD_EFAIL, "/dev/null: cannot be loaded: *");
     fails("./", KD_EFAIL, "./: cannot be loaded: *");
     fails("./undefined.so", KD_EFAIL, "./undefined.so: cannot be loaded: undefined symbol: kd_nowhere");
-    fails("./symbol.so", KD_EFAIL, "./symbol.so: not a plug-in of kd: it has no symbol kd_plugin");
-    snprintf(text, sizeof text, "./abi.so: was built for version %d of the plug-in interface, this program has version %d: rebuild it "
-             "with `make`", KD_BACKEND_ABI + 1, KD_BACKEND_ABI);
+    fails("./symbol.so", KD_EFAIL, "./symbol.so: not a kd plug-in: it has no symbol kd_plugin");
+    snprintf(text, sizeof text, "./abi.so: was built for version %d of the plug-in interface, but this program has version %d: "
+             "rebuild it with `make`", KD_BACKEND_ABI + 1, KD_BACKEND_ABI);
     fails("./abi.so", KD_EFAIL, text);
     fails("./hash.so", KD_EFAIL, "./hash.so: was built from other sources than this program: rebuild it with `make`");
     fails("./fails.so", KD_EFAIL, "no device here");
@@ -96,7 +96,7 @@ static void unusable(void **state)
     fails("./fails.so:silent", KD_EFAIL, "./fails.so: the device cannot be opened");
 }
 
-// `auto` with a kd-cuda.so that is this plug-in, in a folder of its own: a name once loaded stays what it was.
+// `auto` with this plug-in as kd-cuda.so. Each needs a folder of its own: a path that is loaded already is not read again.
 static void automatic_with(const char *plugin, const char *name)
 {
     char dir[] = "/tmp/kd-device.XXXXXX", target[PATH_MAX], link[64];
