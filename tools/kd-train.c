@@ -128,7 +128,7 @@ static int train(struct args *a, kd_session *s, bool wanted, kd_err *err)
     a->l.replaced = s->replaced;
     a->l.log = s->log;
     a->l.anew = s->anew;
-    if (a->profile) kd_program_profile(kd_trainer_program(s->t), true);
+    if (a->profile) kd_trainer_profile(s->t, true);
     if (a->l.steps && step >= a->l.steps) kd_say("step %lld is done already", (long long)step);
     KD_TRY(kd_train_loop(s->t, &s->data, &a->l, err));
     kd_status_clear();
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     if (a.eval_only) evaluate(&a, &s, &err);
     else if (a.s.plan) print_plan(&a, &s, &err);
     else train(&a, &s, wanted, &err);
-    if (a.profile && s.t) kd_program_profile_print(kd_trainer_program(s.t), stderr);
+    if (a.profile && s.t) kd_trainer_profile_print(s.t, stderr);
 done:
     kd_status_clear();
     kd_session_close(&s);

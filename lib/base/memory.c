@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ALIGN = 64, BIG = 1 << 20 };
+enum { ALIGN = KD_ALIGN, BIG = 1 << 20 };
 
 // KD_FAIL_ALLOC=n: call number n fails. Read once; -1 means not read yet, 0 that nothing is to fail.
 static bool must_fail(void)

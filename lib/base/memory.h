@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// 64-byte aligned, zeroed; NULL if there is none (or the KD_FAIL_ALLOC=n test hook says so: the n-th call fails).
+enum { KD_ALIGN = 64 };                    // bytes: a cache line, and the longest vector
+
+/// Aligned to KD_ALIGN, zeroed; NULL if there is none (or the KD_FAIL_ALLOC=n test hook says so: the n-th call fails).
 void *kd_alloc(size_t bytes);
 void *kd_realloc(void *p, size_t bytes);   // plain realloc with the same hook; for lists, not aligned. Free with free()
 void kd_free(void *p);                     // for kd_alloc'ed blocks; NULL is fine

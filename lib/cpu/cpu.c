@@ -1,6 +1,7 @@
 // The CPU backend: memory is the process's own, a node runs when it is asked for, on the threads of kd_parallel.
 #include "cpu/cpu.h"
 #include "cpu/kernel.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,17 +60,17 @@ typedef struct cpu {
     char name[32];
 } cpu;
 
-// A block is preceded by a line that holds its size, so that memory in use can be told.
+// A block is preceded by KD_ALIGN bytes that hold its size, so that memory in use is known.
 static int alloc(kd_backend *be, void **p, size_t bytes, kd_err *err)
 {
     cpu *const c = be->state;
-    char *const block = bytes <= SIZE_MAX - 64 ? kd_alloc(bytes + 64) : NULL;
+    char *const block = bytes <= SIZE_MAX - KD_ALIGN ? kd_alloc(bytes + KD_ALIGN) : NULL;
     if (!block)
         return kd_fail(err, KD_EFAIL, "out of memory: %.1f MiB wanted beside %.1f MiB in use",
                        (double)bytes / 0x1p20, (double)c->in_use / 0x1p20);
     memcpy(block, &bytes, sizeof bytes);
     c->in_use += (int64_t)bytes;
-    *p = block + 64;
+    *p = block + KD_ALIGN;
     return 0;
 }
 
@@ -78,9 +79,9 @@ static void release(kd_backend *be, void *p)
     size_t bytes;
     if (!p)
         return;
-    memcpy(&bytes, (char *)p - 64, sizeof bytes);
+    memcpy(&bytes, (char *)p - KD_ALIGN, sizeof bytes);
     ((cpu *)be->state)->in_use -= (int64_t)bytes;
-    kd_free((char *)p - 64);
+    kd_free((char *)p - KD_ALIGN);
 }
 
 static int copy(kd_backend *be, void *to, const void *from, size_t bytes, kd_err *err)
@@ -99,16 +100,52 @@ static int fill(kd_backend *be, void *p, int byte, size_t bytes, kd_err *err)
     return 0;
 }
 
-static size_t scratch(kd_backend *be, const kd_node *n)
+static int map(kd_backend *be, void *p, size_t bytes, int mode, void **host, kd_err *err)
 {
-    const kd_kernel *const k = ((cpu *)be->state)->kernels[n->op];
-    return k->scratch ? k->scratch(n) : 0;
+    (void)be, (void)bytes, (void)mode, (void)err;
+    *host = p;
+    return 0;
 }
 
-static int run_node(kd_backend *be, const kd_node *n, void *work, kd_err *err)
+static int unmap(kd_backend *be, void *host, kd_err *err)
+{
+    (void)be, (void)host, (void)err;
+    return 0;
+}
+
+static void *adopt(kd_backend *be, void *host)
+{
+    (void)be;
+    return host;
+}
+
+// Kernels compute in F32; only cast reads and writes the shorter floats.
+static bool is_short(const kd_val *v) { return v && (v->dtype == KD_BF16 || v->dtype == KD_F16); }
+
+static bool supports(const kd_backend *be, const kd_node *n)
+{
+    (void)be;
+    bool any = false;
+    for (int i = 0; i < n->n_in; i++)
+        any = any || is_short(n->in[i]);
+    for (int i = 0; i < n->n_out; i++)
+        any = any || is_short(n->out[i]);
+    return !any || n->op == KD_OP_cast;
+}
+
+static size_t scratch(kd_backend *be, kd_node *const *node, int n)
+{
+    const kd_kernel *const k = ((cpu *)be->state)->kernels[node[0]->op];
+    (void)n;
+    return k->scratch ? k->scratch(node[0]) : 0;
+}
+
+static int run_node(kd_backend *be, kd_node *const *node, int n, void *work, kd_err *err)
 {
     (void)err;
-    ((cpu *)be->state)->kernels[n->op]->run(n, work);
+    (void)n;
+    assert(n == 1 && "this backend joins no nodes");
+    ((cpu *)be->state)->kernels[node[0]->op]->run(node[0], work);
     return 0;
 }
 
@@ -143,7 +180,9 @@ int kd_cpu_open(kd_backend **out, kd_err *err)
     }
     c->kernels = s.kernels;
     snprintf(c->name, sizeof c->name, "cpu (%s)", s.name);
-    *be = (kd_backend){ c->name, alloc, release, copy, copy, fill, scratch, run_node, sync_now, in_use, close_cpu, true, c };
+    *be = (kd_backend){ .name = c->name, .alloc = alloc, .free = release, .upload = copy, .download = copy, .copy = copy,
+                        .fill = fill, .map = map, .unmap = unmap, .in_use = in_use, .supports = supports, .scratch = scratch,
+                        .run = run_node, .sync = sync_now, .close = close_cpu, .adopt = adopt, .state = c };
     *out = be;
     return 0;
 }

@@ -35,8 +35,14 @@ typedef struct kd_denoiser kd_denoiser;
 /// Weights are uploaded once (the CPU reads the model's own); programs are planned for each number of images met and kept (a
 /// few). The model and the backend stay the caller's.
 int kd_denoiser_new(kd_denoiser **d, const kd_model *m, kd_backend *be, kd_err *err);
+/// The same of weights that are on the backend already, [ps->total], as a trainer has them. All remains the caller's.
+int kd_denoiser_around(kd_denoiser **d, const kd_config *c, kd_params *ps, float *w, kd_backend *be, kd_err *err);
+/// The type of the network's activations in the calls that follow; F32 if not set. A backend without kernels for it fails then.
+void kd_denoiser_compute(kd_denoiser *d, kd_dtype compute);
 void kd_denoiser_free(kd_denoiser *d);
-const kd_model *kd_denoiser_model(const kd_denoiser *d);
+const kd_model *kd_denoiser_model(const kd_denoiser *d);          // NULL for kd_denoiser_around
+const kd_config *kd_denoiser_config(const kd_denoiser *d);
+kd_backend *kd_denoiser_backend(const kd_denoiser *d);
 /// Plans the program of kd_denoise for n images, which kd_denoiser_bytes then counts; its memory is taken at the first call.
 int kd_denoiser_plan(kd_denoiser *d, int64_t n, const kd_cond *cond, kd_err *err);
 int64_t kd_denoiser_bytes(const kd_denoiser *d);       // its copy of the weights, and the programs planned so far
@@ -50,6 +56,8 @@ int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, co
 /// The same, and logvar [n] where the network has a variance (has_variance) and it is not NULL.
 int kd_denoise_variance(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
                         float *inner, float *denoised, float *logvar, kd_err *err);
+/// D of images in the backend's memory, to the backend's memory: nothing waits. x and denoised may be the same.
+int kd_denoise_on(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond, float *denoised, kd_err *err);
 /// denoised and the vector-Jacobian product: vjp = gradient of sum(denoised * v) with respect to x
 int kd_denoise_vjp(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond, const float *v,
                    float *denoised, float *vjp, kd_err *err);
@@ -79,7 +87,9 @@ int64_t kd_denoiser_channels(const kd_config *c);    // of the network's output:
 typedef struct kd_loss_graph {
     kd_graph *g;                                    // owned until kd_program_new takes it
     kd_net net;                                     // net.leaf: kd_bind each that is not NULL; freed by kd_loss_graph_free
-    kd_val *x0, *noise;                             // inputs [N,H,W,C]
+    kd_val *x0, *noise;                             // [N,H,W,C]. Not in training: both are fed. In training: x0 is an input if
+                                                    // pixels is NULL; noise is drawn by index and rng
+    kd_val *pixels;                                 // in training without augmentation: input U8 [N,H,W,C]; else NULL
     kd_val *x_x0, *x_noise, *t_x0, *t_noise;        // inputs [N]: factors of x0 and noise in c_in x and in the target
     kd_val *weight;                                 // input [N]
     kd_val *bound;                                  // input [N,KD_BOUND_FACTORS], NULL without a learned variance; all these and
@@ -89,9 +99,10 @@ typedef struct kd_loss_graph {
     kd_val *loss;                                   // [N]
 } kd_loss_graph;
 /// Builds the config's loss for n images. train: dropout on, `index` and `rng` are inputs, learned variances are taught.
-/// cross_len: length of cross_cond's sequences. On failure nothing is left to free.
+/// cross_len: length of cross_cond's sequences. compute: of the network's activations (kd_graph_compute). On failure nothing
+/// is left to free.
 int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, int64_t cross_len, bool train,
-                      bool checkpointing, kd_err *err);
+                      bool checkpointing, kd_dtype compute, kd_err *err);
 /// Frees what is not the graph's: the graph goes with the program that took it.
 void kd_loss_graph_free(kd_loss_graph *lg);
 /// Uploads what depends on the noise levels sigma [n]. Levels below 1e-20 (a log-logistic draw of 0) count as 1e-20.

@@ -4,7 +4,6 @@
 #include "diffusion/run.h"
 #include "base/memory.h"
 #include <math.h>
-#include <string.h>
 
 // Images that are stepped together: image r->image[j] from t[j] to t1[j]. Vectors are [m,size].
 typedef struct solver {
@@ -26,10 +25,20 @@ static int solver_new(solver *s, kd_sampler_run *r, double *times, kd_err *err)
     return 0;
 }
 
-// out = x + a e + b (f - e); f may be NULL
-static void combine(float *out, const float *x, double a, const float *e, double b, const float *f, int64_t size)
+// Images j .. k - 1 step over the same times.
+static int64_t alike(const solver *s, int64_t j)
 {
-    for (int64_t i = 0; i < size; i++) out[i] = (float)(x[i] + a * e[i] + (f ? b * ((double)f[i] - e[i]) : 0));
+    int64_t k = j + 1;
+    while (k < s->m && s->t[k] == s->t[j] && s->t1[k] == s->t1[j]) k++;
+    return k;
+}
+
+// out = x + a e + b (f - e) for images j .. k - 1; f may be NULL
+static int combine(const solver *s, int64_t j, int64_t k, float *out, double a, double b, const float *f, kd_err *err)
+{
+    kd_sampler_run *r = s->r;
+    const int64_t at = j * r->size;
+    return kd_vec_advance(r->vec, (k - j) * r->size, out + at, s->x + at, a, s->e + at, b, f ? f + at : NULL, err);
 }
 
 // e = eps(at, t + c h)
@@ -38,38 +47,45 @@ static int slope(solver *s, float *e, const float *at, double c, kd_err *err)
     kd_sampler_run *r = s->r;
     for (int64_t j = 0; j < s->m; j++) r->sigma[j] = (float)sigma(s->t[j] + c * (s->t1[j] - s->t[j]));
     KD_TRY(kd_run_denoise_some(r, s->m, e, at, err));
-    for (int64_t j = 0; j < s->m; j++) {
+    for (int64_t j = 0, k; j < s->m; j = k) {
         const double f = 1 / sigma(s->t[j] + c * (s->t1[j] - s->t[j]));
-        for (int64_t i = j * r->size; i < (j + 1) * r->size; i++) e[i] = (float)(f * at[i] - f * e[i]);
+        k = alike(s, j);
+        KD_TRY(kd_vec_mix(r->vec, (k - j) * r->size, e + j * r->size, f, at + j * r->size, -f, e + j * r->size, err));
     }
     return 0;
 }
 
 // The step to t + c h by the slope e at its start: order 1.
-static void step_1(const solver *s, float *out, double c)
+static int step_1(const solver *s, float *out, double c, kd_err *err)
 {
-    for (int64_t j = 0, size = s->r->size; j < s->m; j++) {
+    for (int64_t j = 0, k; j < s->m; j = k) {
         const double h = c * (s->t1[j] - s->t[j]);
-        combine(out + j * size, s->x + j * size, -sigma(s->t[j] + h) * expm1(h), s->e + j * size, 0, NULL, size);
+        k = alike(s, j);
+        KD_TRY(combine(s, j, k, out, -sigma(s->t[j] + h) * expm1(h), 0, NULL, err));
     }
+    return 0;
 }
 
 // Order 2, with e1 the slope at t + c h.
-static void step_2(const solver *s, float *out, double c)
+static int step_2(const solver *s, float *out, double c, kd_err *err)
 {
-    for (int64_t j = 0, size = s->r->size, at = 0; j < s->m; j++, at += size) {
-        const double h = s->t1[j] - s->t[j], k = -sigma(s->t1[j]) * expm1(h);
-        combine(out + at, s->x + at, k, s->e + at, k / (2 * c), s->e1 + at, size);
+    for (int64_t j = 0, k; j < s->m; j = k) {
+        const double h = s->t1[j] - s->t[j], f = -sigma(s->t1[j]) * expm1(h);
+        k = alike(s, j);
+        KD_TRY(combine(s, j, k, out, f, f / (2 * c), s->e1, err));
     }
+    return 0;
 }
 
 // The step to t + c h by the slopes e and f, that at t + b c h: both parts of order 3.
-static void step_3(const solver *s, float *out, double c, double b, const float *f)
+static int step_3(const solver *s, float *out, double c, double b, const float *f, kd_err *err)
 {
-    for (int64_t j = 0, size = s->r->size, at = 0; j < s->m; j++, at += size) {
+    for (int64_t j = 0, k; j < s->m; j = k) {
         const double h = c * (s->t1[j] - s->t[j]), s1 = sigma(s->t[j] + h);
-        combine(out + at, s->x + at, -s1 * expm1(h), s->e + at, -s1 / b * phi(h), f + at, size);
+        k = alike(s, j);
+        KD_TRY(combine(s, j, k, out, -s1 * expm1(h), -s1 / b * phi(h), f, err));
     }
+    return 0;
 }
 
 // e1, and for order 3 e2, from e. Order 2 on its own has its middle at 1/2, order 3 its points at 1/3 and 2/3.
@@ -77,18 +93,18 @@ static int slopes_between(solver *s, int order, kd_err *err)
 {
     if (order < 2) return 0;
     const double c = order == 2 ? 1.0 / 2 : 1.0 / 3;
-    step_1(s, s->u, c);
+    KD_TRY(step_1(s, s->u, c, err));
     KD_TRY(slope(s, s->e1, s->u, c, err));
     if (order < 3) return 0;
-    step_3(s, s->u, 2.0 / 3, 1.0 / 2, s->e1);
+    KD_TRY(step_3(s, s->u, 2.0 / 3, 1.0 / 2, s->e1, err));
     return slope(s, s->e2, s->u, 2.0 / 3, err);
 }
 
-static void step(const solver *s, float *out, int order)
+static int step(const solver *s, float *out, int order, kd_err *err)
 {
-    if (order == 1) step_1(s, out, 1);
-    else if (order == 2) step_2(s, out, 1.0 / 2);
-    else step_3(s, out, 1, 2.0 / 3, s->e2);
+    if (order == 1) return step_1(s, out, 1, err);
+    if (order == 2) return step_2(s, out, 1.0 / 2, err);
+    return step_3(s, out, 1, 2.0 / 3, s->e2, err);
 }
 
 // Where a step from t to t1 ends by the ODE, so that noise `up` brings it to t1.
@@ -118,10 +134,10 @@ static int fast(kd_sampler_run *r, solver *s, kd_err *err)
         double up;
         const double to = down_time(t, t1, end, r->o->eta, &up);
         for (int64_t j = 0; j < r->n; j++) s->t[j] = t, s->t1[j] = to;
-        memcpy(s->x, r->x, (size_t)(r->n * r->size) * sizeof *r->x);
+        KD_TRY(kd_run_copy(r, s->x, r->x, err));
         KD_TRY(slope(s, s->e, s->x, 0, err));
         KD_TRY(slopes_between(s, order, err));
-        step(s, r->x, order);
+        KD_TRY(step(s, r->x, order, err));
         KD_TRY(kd_run_add_noise(r, r->x, up * r->o->s_noise, r->step, sigma(t), sigma(t1), s->u, err));
     }
     return 0;
@@ -201,7 +217,7 @@ static int begin_round(adaptive *a, kd_err *err)
         p->next = fmin(a->end, p->t + p->h);
         r->image[s->m] = i;
         s->t[s->m] = p->t, s->t1[s->m] = down_time(p->t, p->next, a->end, r->o->eta, &p->up);
-        memcpy(s->x + s->m++ * r->size, r->x + i * r->size, (size_t)r->size * sizeof *r->x);
+        KD_TRY(r->be->copy(r->be, s->x + s->m++ * r->size, r->x + i * r->size, (size_t)r->size * sizeof *r->x, err));
         p->sum = 0, p->count = 0;
     }
     return 0;
@@ -216,15 +232,35 @@ static int end_round(adaptive *a, kd_err *err)
         const int64_t i = r->image[j];
         const pace *p = pace_of(a, i);
         if (!p->accept) continue;
-        memcpy(a->before + i * size, a->low + j * size, (size_t)size * sizeof *a->low);
-        memcpy(r->x + i * size, a->high + j * size, (size_t)size * sizeof *a->high);
+        const size_t bytes = (size_t)size * sizeof *r->x;
+        KD_TRY(r->be->copy(r->be, a->before + i * size, a->low + j * size, bytes, err));
+        KD_TRY(r->be->copy(r->be, r->x + i * size, a->high + j * size, bytes, err));
         const double factor = p->up * r->o->s_noise;
         const int64_t request = a->taken[i]++;
         if (factor == 0) continue;
-        KD_TRY(r->noise->draw(r->noise->arg, request, sigma(p->t), sigma(p->next), i, 1, size, a->z, err));
-        for (int64_t k = 0; k < size; k++) r->x[i * size + k] = (float)(r->x[i * size + k] + factor * a->z[k]);
+        KD_TRY(r->noise->draw(r->noise->arg, r->vec, request, sigma(p->t), sigma(p->next), i, 1, size, a->z, err));
+        KD_TRY(kd_vec_mix(r->vec, size, r->x + i * size, 1, r->x + i * size, factor, a->z, err));
     }
     return 0;
+}
+
+// The errors of the round's steps, summed for each pace. The host reads them: what comes next depends on them.
+static int measure(adaptive *a, kd_err *err)
+{
+    kd_sampler_run *r = a->s.r;
+    kd_backend *be = r->be;
+    float *const vectors[] = { a->low, a->high, a->before };
+    void *host[3] = { 0 };
+    for (int i = 0; i < 3 && !err->code; i++) be->map(be, vectors[i], kd_run_bytes(r), KD_MAP_READ, &host[i], err);
+    for (int64_t j = 0; j < a->s.m && !err->code; j++) {
+        pace *p = pace_of(a, r->image[j]);
+        const int64_t at = j * r->size;
+        p->sum += squared_error((float *)host[0] + at, (float *)host[1] + at, (float *)host[2] + r->image[j] * r->size, r->size, r->o);
+        p->count += r->size;
+    }
+    for (int i = 0; i < 3; i++)
+        if (host[i]) be->unmap(be, host[i], err);
+    return err->code;
 }
 
 static int round_of(adaptive *a, kd_err *err)
@@ -233,15 +269,9 @@ static int round_of(adaptive *a, kd_err *err)
     kd_sampler_run *r = s->r;
     KD_TRY(slope(s, s->e, s->x, 0, err));
     KD_TRY(slopes_between(s, a->order, err));
-    if (a->order == 2) step_1(s, a->low, 1);
-    else step_2(s, a->low, 1.0 / 3);
-    step(s, a->high, a->order);
-    for (int64_t j = 0; j < s->m; j++) {
-        pace *p = pace_of(a, r->image[j]);
-        const int64_t at = j * r->size;
-        p->sum += squared_error(a->low + at, a->high + at, a->before + r->image[j] * r->size, r->size, r->o);
-        p->count += r->size;
-    }
+    KD_TRY(a->order == 2 ? step_1(s, a->low, 1, err) : step_2(s, a->low, 1.0 / 3, err));
+    KD_TRY(step(s, a->high, a->order, err));
+    KD_TRY(measure(a, err));
     for (int64_t j = 0; j < (r->o->batch_norm ? 1 : s->m); j++) control(pace_of(a, r->image[j]), r->o, a->order);
     KD_TRY(end_round(a, err));
     for (int64_t j = 0; j < (r->o->batch_norm ? 1 : s->m); j++) {
@@ -262,7 +292,7 @@ int kd_dpm_adaptive(kd_sampler_run *r, kd_err *err)
     for (int i = 0; i < 4 && !code; i++) code = kd_run_buffer(r, vectors[i], err);
     if (code) goto done;
     for (int64_t i = 0; i <= r->n; i++) a.pace[i] = (pace){ .t = -log(r->sigmas[0]), .h = r->o->h_init };
-    memcpy(a.before, r->x, (size_t)(r->n * r->size) * sizeof *r->x);
+    if ((code = kd_run_copy(r, a.before, r->x, err))) goto done;
     do {
         if ((code = begin_round(&a, err)) || (a.s.m && (code = round_of(&a, err)))) goto done;
     } while (a.s.m);

@@ -90,14 +90,14 @@ static void start(kd_drawing *d, int64_t j)
     }
 }
 
-static int bank(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
+static int bank(void *arg, kd_vec *vec, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z,
+                kd_err *err)
 {
     const kd_drawing *d = arg;
     (void)from, (void)to;
     if (request >= d->requests)
         return kd_fail(err, KD_EUSAGE, "%s: %lld rows, and the sampler asks for one more", d->o->noise, (long long)d->requests);
-    memcpy(z, d->bank + (request * d->bank_n + d->done + first) * size, (size_t)(n * size) * sizeof *z);
-    return 0;
+    return vec->be->upload(vec->be, z, d->bank + (request * d->bank_n + d->done + first) * size, (size_t)(n * size) * sizeof *z, err);
 }
 
 // A batch ----------------------------------------------------------------------------------------------------------
@@ -111,10 +111,11 @@ static int call(void *arg, int64_t n, const int64_t *image, const float *sigma, 
 static int sample(kd_drawing *d, kd_err *err)
 {
     const kd_draw_opts *o = d->o;
-    const kd_sampling s = { .sampler = d->sampler, .o = &o->o, .sigmas = d->sigmas, .steps = d->steps, .call = call,
-                            .watch = o->trajectory ? kd_path_keep : NULL, .arg = d };
+    const kd_sampling s = { .be = kd_denoiser_backend(d->guide.d), .sampler = d->sampler, .o = &o->o, .sigmas = d->sigmas,
+                            .steps = d->steps, .call = call, .watch = o->trajectory ? kd_path_keep : NULL, .arg = d };
     const kd_noise noise = { bank, d };
     kd_path_begin(d);
+    KD_TRY(kd_guide_begin(&d->guide, d->n, err));
     if (d->bank) return kd_sample_with(&s, d->n, d->size, &noise, d->x, d->calls, err);
     return kd_sample(&s, d->n, d->size, d->draw, d->x, d->calls, err);
 }

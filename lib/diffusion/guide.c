@@ -5,21 +5,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+static kd_backend *backend(const kd_guide *g) { return kd_denoiser_backend(g->d); }
+
 static int make_room(kd_guide *g, int64_t n, kd_err *err)
 {
+    kd_backend *be = backend(g);
+    g->vec.be = be;
     if (n <= g->room) return 0;
-    kd_guide_free(g);
-    g->other = kd_alloc((size_t)(n * g->size) * sizeof *g->other);
+    if (g->other) be->free(be, g->other);
+    kd_free(g->sorted);
+    kd_free(g->class_cond);
+    g->other = NULL, g->room = 0;
     g->sorted = kd_alloc((size_t)g->size * sizeof *g->sorted);
     g->class_cond = kd_alloc((size_t)n * sizeof *g->class_cond);
-    if (!g->other || !g->sorted || !g->class_cond) return kd_fail_memory(err, "guidance");
+    if (!g->sorted || !g->class_cond) return kd_fail_memory(err, "guidance");
+    if (g->g.scale != 1) KD_TRY(be->alloc(be, (void **)&g->other, (size_t)(n * g->size) * sizeof *g->other, err));
     g->room = n;
     return 0;
 }
 
+static void return_pictures(kd_guide *g)
+{
+    kd_backend_return(backend(g), g->known, g->known_there);
+    kd_backend_return(backend(g), g->mask, g->mask_there);
+    g->known_there = g->mask_there = NULL;
+}
+
+int kd_guide_begin(kd_guide *g, int64_t n, kd_err *err)
+{
+    const size_t bytes = (size_t)(n * g->size) * sizeof *g->known;
+    return_pictures(g);
+    if (!g->mask) return 0;
+    KD_TRY(kd_backend_lend(backend(g), g->known, bytes, (void **)&g->known_there, err));
+    return kd_backend_lend(backend(g), g->mask, bytes, (void **)&g->mask_there, err);
+}
+
 void kd_guide_free(kd_guide *g)
 {
-    kd_free(g->other);
+    if (!g->d) return;
+    if (g->other) backend(g)->free(backend(g), g->other);
+    return_pictures(g);
+    kd_vec_free(&g->vec);
     kd_free(g->sorted);
     kd_free(g->class_cond);
     g->other = g->sorted = NULL, g->class_cond = NULL, g->room = 0;
@@ -28,14 +54,14 @@ void kd_guide_free(kd_guide *g)
 static int denoise(const kd_guide *g, kd_denoiser *d, int64_t n, const float *x, const float *sigma, float *out, kd_err *err)
 {
     const kd_cond cond = { .class_cond = g->label ? g->class_cond : NULL };
-    return kd_denoise(d, n, x, sigma, &cond, NULL, out, err);
+    return kd_denoise_on(d, n, x, sigma, &cond, out, err);
 }
 
 // D of the weaker model, or of the same without class.
 static int denoise_other(kd_guide *g, int64_t n, const float *x, const float *sigma, float *out, kd_err *err)
 {
     if (g->weak) return denoise(g, g->weak, n, x, sigma, out, err);
-    for (int64_t i = 0; i < n; i++) g->class_cond[i] = kd_denoiser_model(g->d)->config->classes;
+    for (int64_t i = 0; i < n; i++) g->class_cond[i] = kd_denoiser_config(g->d)->classes;
     return denoise(g, g->d, n, x, sigma, out, err);
 }
 
@@ -52,9 +78,14 @@ static int guided(kd_guide *g, int64_t n, const float *x, const float *sigma, fl
     KD_TRY(denoise(g, g->d, n, x, sigma, out, err));
     if (!guided) return 0;
     KD_TRY(denoise_other(g, n, x, sigma, g->other, err));
-    for (int64_t i = 0; i < n * g->size; i++) {
-        const double a = g->other[i], b = out[i];
-        if (is_guided(g, sigma[i / g->size])) out[i] = g->g.scale == 0 ? g->other[i] : (float)(a + g->g.scale * (b - a));
+    for (int64_t i = 0, k; i < n; i = k) {             // neighbours that are guided, or not
+        for (k = i + 1; k < n && is_guided(g, sigma[k]) == is_guided(g, sigma[i]);) k++;
+        if (!is_guided(g, sigma[i])) continue;
+        float *to = out + i * g->size;
+        const float *other = g->other + i * g->size;
+        const int64_t count = (k - i) * g->size;
+        if (g->g.scale != 0) KD_TRY(kd_vec_extrapolate(&g->vec, count, to, other, g->g.scale, to, err));
+        else KD_TRY(backend(g)->copy(backend(g), to, other, (size_t)count * sizeof *to, err));
     }
     return 0;
 }
@@ -75,12 +106,40 @@ static double percentile(const float *D, int64_t n, double p, float *sorted)
     return sorted[low] + part * ((double)sorted[high] - sorted[low]);
 }
 
-static void threshold(const kd_guide *g, float *D)
+// Divides by what exceeds 1: the host sorts each image.
+static int threshold_dynamic(kd_guide *g, int64_t n, float *D, kd_err *err)
 {
-    if (g->g.threshold == KD_THRESHOLD_NONE) return;
-    const double q = g->g.threshold == KD_THRESHOLD_DYNAMIC ? fmax(1, percentile(D, g->size, g->g.percentile, g->sorted)) : 1;
-    for (int64_t i = 0; i < g->size; i++)
-        if (!isnan(D[i])) D[i] = (float)(fmin(fmax(D[i], -q), q) / q);             // the sampler tells of NaN
+    kd_backend *be = backend(g);
+    void *host;
+    KD_TRY(be->map(be, D, (size_t)(n * g->size) * sizeof *D, KD_MAP_READ | KD_MAP_WRITE, &host, err));
+    for (int64_t k = 0; k < n; k++) {
+        float *d = (float *)host + k * g->size;
+        const double q = fmax(1, percentile(d, g->size, g->g.percentile, g->sorted));
+        for (int64_t i = 0; i < g->size; i++)
+            if (!isnan(d[i])) d[i] = (float)(fmin(fmax(d[i], -q), q) / q);         // the sampler tells of NaN
+    }
+    return be->unmap(be, host, err);
+}
+
+static int threshold(kd_guide *g, int64_t n, float *D, kd_err *err)
+{
+    switch (g->g.threshold) {
+    case KD_THRESHOLD_STATIC: return kd_vec_clamp(&g->vec, n * g->size, D, -1, 1, err);
+    case KD_THRESHOLD_DYNAMIC: return threshold_dynamic(g, n, D, err);
+    case KD_THRESHOLD_NONE: break;
+    }
+    return 0;
+}
+
+// The known parts of the images, whose places are image [n].
+static int keep_known(kd_guide *g, int64_t n, const int64_t *image, float *D, kd_err *err)
+{
+    for (int64_t i = 0, k; g->mask && i < n; i = k) {  // neighbours in D that are neighbours in the run
+        for (k = i + 1; k < n && image[k] == image[k - 1] + 1;) k++;
+        const int64_t at = image[i] * g->size;
+        KD_TRY(kd_vec_keep(&g->vec, (k - i) * g->size, D + i * g->size, g->known_there + at, g->mask_there + at, err));
+    }
+    return 0;
 }
 
 int kd_guide_call(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
@@ -90,12 +149,8 @@ int kd_guide_call(void *arg, int64_t n, const int64_t *image, const float *sigma
     KD_TRY(make_room(g, n, err));
     for (int64_t i = 0; g->label && i < n; i++) g->class_cond[i] = g->label[image[i]];
     KD_TRY(guided(g, n, x, sigma, out, err));
-    for (int64_t i = 0; i < n; i++) {
-        float *D = out + i * g->size;
-        threshold(g, D);
-        for (int64_t k = 0, at = image[i] * g->size; g->mask && k < g->size; k++, at++)
-            if (g->mask[at] == 0) D[k] = g->known[at];
-    }
+    KD_TRY(threshold(g, n, out, err));
+    KD_TRY(keep_known(g, n, image, out, err));
     if (g->tick) g->tick(g->arg);
     return 0;
 }

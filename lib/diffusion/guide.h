@@ -23,14 +23,19 @@ typedef struct kd_guide {
     kd_guidance g;
     kd_denoiser *d, *weak;             // weak: NULL, or the other model
     int64_t size;                      // of an image
-    // of the run's images, in their places
+    // of the run's images, in their places, in the host's memory
     const int64_t *label;              // NULL if the model has no classes
-    const float *known, *mask;         // NULL, or [n,size]
+    float *known, *mask;               // NULL, or [n,size]
     void (*tick)(void *arg); void *arg;                    // NULL, or told each call
-    // private, [room]; begin with zeros
-    float *other, *sorted; int64_t *class_cond, room;
+    // private; begin with zeros
+    kd_vec vec;
+    float *other;                      // [room,size] on the backend
+    float *known_there, *mask_there;   // where the backend reads known and mask
+    float *sorted; int64_t *class_cond, room;              // [size], [room]
 } kd_guide;
 
+/// Before each run: known and mask, if there are any, are those of its n images.
+int kd_guide_begin(kd_guide *g, int64_t n, kd_err *err);
 /// A kd_denoise_call; arg is a kd_guide. errors KD_EINT, KD_ETERM when the program is interrupted
 int kd_guide_call(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err);
 void kd_guide_free(kd_guide *g);       // what the calls allocated

@@ -1,6 +1,8 @@
 // The graph of the training loss: see denoiser.h for its formula.
 #include "diffusion/denoiser.h"
 #include "base/memory.h"
+#include "base/random.h"
+#include "op/random.h"
 #include "op/unet.h"
 #include <math.h>
 #include <stdlib.h>
@@ -31,22 +33,33 @@ static kd_val *loss_of(kd_loss_graph *lg, const kd_net_out *out, kd_val *target,
     return kd_add(g, loss, kd_bound(g, out->range, out->f, lg->noise, lg->x0, lg->bound));
 }
 
+// The images and their noise: what the caller gives, or in training 8-bit images (unless they are augmented) and normals.
+static void make_images(kd_loss_graph *lg, const kd_config *c, kd_shape image)
+{
+    kd_graph *g = lg->g;
+    if (!lg->net.train) {
+        lg->x0 = kd_feed(g, "x0", KD_F32, image);
+        lg->noise = kd_feed(g, "noise", KD_F32, image);
+        return;
+    }
+    lg->net.index = lg->index = kd_input(g, "index", KD_I64, KD_SHAPE(image.d[0]));
+    lg->net.rng = lg->rng = kd_input(g, "rng", KD_U64, KD_SHAPE(2));
+    lg->pixels = c->augment_prob == 0 ? kd_input(g, "pixels", KD_U8, image) : NULL;
+    lg->x0 = lg->pixels ? kd_pixels(g, lg->pixels) : kd_input(g, "x0", KD_F32, image);
+    lg->noise = kd_normal(g, image, lg->index, lg->rng, (kd_draw_attr){ .purpose = KD_RNG_NOISE });
+}
+
 static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, int64_t cross_len, kd_err *err)
 {
     kd_graph *g = lg->g;
     const kd_shape image = KD_SHAPE(n, c->size[0], c->size[1], c->channels), each = KD_SHAPE(n);
     lg->in = kd_net_conditions(g, c, n, cross_len);
-    lg->x0 = kd_input(g, "x0", KD_F32, image);
-    lg->noise = kd_input(g, "noise", KD_F32, image);
     lg->x_x0 = kd_input(g, "x_x0", KD_F32, each);
     lg->x_noise = kd_input(g, "x_noise", KD_F32, each);
     lg->t_x0 = kd_input(g, "t_x0", KD_F32, each);
     lg->t_noise = kd_input(g, "t_noise", KD_F32, each);
     lg->weight = kd_input(g, "weight", KD_F32, each);
-    if (lg->net.train) {
-        lg->net.index = lg->index = kd_input(g, "index", KD_I64, each);
-        lg->net.rng = lg->rng = kd_input(g, "rng", KD_U64, KD_SHAPE(2));
-    }
+    make_images(lg, c, image);
     KD_TRY(kd_graph_error(g, err));
 
     lg->in.x = kd_row_mix(g, lg->x0, lg->x_x0, lg->noise, lg->x_noise);
@@ -59,9 +72,10 @@ static int build(kd_loss_graph *lg, const kd_config *c, int64_t n, int64_t cross
 }
 
 int kd_loss_graph_new(kd_loss_graph *lg, const kd_config *c, kd_params *ps, int64_t n, int64_t cross_len, bool train,
-                      bool checkpointing, kd_err *err)
+                      bool checkpointing, kd_dtype compute, kd_err *err)
 {
     *lg = (kd_loss_graph){ .g = kd_graph_new() };
+    if (lg->g) kd_graph_compute(lg->g, compute);
     lg->net = (kd_net){ .g = lg->g, .params = ps, .train = train, .checkpointing = checkpointing,
                         .leaf = calloc((size_t)ps->n, sizeof(kd_val *)) };
     int code = !lg->g || !lg->net.leaf ? kd_fail_memory(err, "the loss's graph") : build(lg, c, n, cross_len, err);

@@ -1,54 +1,49 @@
 // A sampler's noise from counters, image by image.
-#include "diffusion/run.h"
-#include "diffusion/brownian.h"
 #include "base/memory.h"
-#include "base/parallel.h"
 #include "base/random.h"
+#include "diffusion/run.h"
 
 typedef struct source {
-    const kd_draw *draw;               // of all images of the run
     kd_noise_kind kind;
     double low, high;                  // the Brownian path's ends
-    float *scratch;                    // [threads, size]
-    // the present request
-    int64_t request, first, size; double from, to; float *z;
+    kd_vec_images images;              // of the run
 } source;
 
-static void draw_image(void *arg, int64_t k, int thread)
+static int draw_images(void *arg, kd_vec *vec, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z,
+                       kd_err *err)
 {
     const source *s = arg;
-    const kd_draw *d = &s->draw[s->first + k];
-    float *z = s->z + k * s->size;
-    if (s->kind == KD_NOISE_BROWNIAN) {
-        const kd_brownian w = { d->seed, d->index, s->low, s->high };
-        kd_brownian_noise(&w, s->from, s->to, z, s->size, s->scratch + thread * s->size);
-    } else {
-        const kd_rng r = kd_rng_of(d->seed, KD_RNG_STEP, 0, d->index, (uint32_t)s->request);
-        kd_rng_normal(&r, z, 0, s->size);
-    }
+    if (s->kind == KD_NOISE_BROWNIAN)
+        return kd_vec_brownian(vec, n, size, z, &s->images, first, (kd_brownian_attr){ from, to, s->low, s->high }, err);
+    return kd_vec_normal(vec, n, size, z, &s->images, first, (kd_draw_attr){ KD_RNG_STEP, (uint32_t)request }, err);
 }
 
-static int draw_images(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
+// The images' seeds and numbers on the backend.
+static int send_images(source *s, kd_backend *be, int64_t n, const kd_draw *draw, kd_err *err)
 {
-    source *s = arg;
-    (void)err;
-    s->request = request, s->from = from, s->to = to, s->first = first, s->size = size, s->z = z;
-    kd_parallel(n, draw_image, s);
-    return 0;
+    const size_t rows = (size_t)n + 1;
+    int64_t *index = kd_alloc(rows * sizeof *index);
+    uint64_t *rng = kd_alloc(2 * rows * sizeof *rng);
+    if (!index || !rng) kd_fail_memory(err, "the sampler's noise");
+    for (int64_t i = 0; i < n && !err->code; i++) index[i] = (int64_t)draw[i].index, rng[2 * i] = draw[i].seed;
+    if (!err->code && !be->alloc(be, (void **)&s->images.index, rows * sizeof *index, err)
+        && !be->alloc(be, (void **)&s->images.rng, 2 * rows * sizeof *rng, err)
+        && !be->upload(be, s->images.index, index, rows * sizeof *index, err))
+        be->upload(be, s->images.rng, rng, 2 * rows * sizeof *rng, err);
+    kd_free(index);
+    kd_free(rng);
+    return err->code;
 }
 
 int kd_sample(const kd_sampling *s, int64_t n, int64_t size, const kd_draw *draw, float *x, int64_t *calls, kd_err *err)
 {
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
-    source from = { .draw = draw, .kind = s->sampler->noise, .low = kd_run_lowest(s->sigmas, s->steps), .high = s->sigmas[0] };
+    source from = { .kind = s->sampler->noise, .low = kd_run_lowest(s->sigmas, s->steps), .high = s->sigmas[0] };
     const kd_noise noise = { draw_images, &from };
-    if (from.kind == KD_NOISE_BROWNIAN) {
-        from.scratch = kd_alloc((size_t)kd_threads() * (size_t)size * sizeof *from.scratch);
-        if (!from.scratch) return kd_fail_memory(err, "the sampler's noise");
-    }
-    const int code = kd_sample_with(s, n, size, &noise, x, calls, err);
-    kd_free(from.scratch);
-    return code;
+    if (from.kind == KD_NOISE_NONE || !send_images(&from, s->be, n, draw, err)) kd_sample_with(s, n, size, &noise, x, calls, err);
+    if (from.images.index) s->be->free(s->be, from.images.index);
+    if (from.images.rng) s->be->free(s->be, from.images.rng);
+    return err->code;
 }
 
 void kd_sample_start(float *x, int64_t size, kd_draw draw, float sigma)

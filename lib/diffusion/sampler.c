@@ -4,36 +4,38 @@
 #include "diffusion/sigmas.h"
 #include "base/memory.h"
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const kd_sampler samplers[] = {
-    { "dpmpp_2m", "DPM-Solver++(2M): second order, one call a step, no noise", KD_NOISE_NONE, 1, true, "", kd_dpmpp_2m },
-    { "dpmpp_2m_sde", "DPM-Solver++(2M) SDE, with noise (--eta, --s-noise, --solver)", KD_NOISE_BROWNIAN, 1, false,
+    { "dpmpp_2m", "DPM-Solver++(2M): second order, one call a step, no noise", KD_NOISE_NONE, 1, true, 2, "", kd_dpmpp_2m },
+    { "dpmpp_2m_sde", "DPM-Solver++(2M) SDE, with noise (--eta, --s-noise, --solver)", KD_NOISE_BROWNIAN, 1, false, 3,
       "eta s_noise solver", kd_dpmpp_2m_sde },
-    { "dpmpp_3m_sde", "DPM-Solver++(3M) SDE, with noise (--eta, --s-noise)", KD_NOISE_BROWNIAN, 1, false,
+    { "dpmpp_3m_sde", "DPM-Solver++(3M) SDE, with noise (--eta, --s-noise)", KD_NOISE_BROWNIAN, 1, false, 4,
       "eta s_noise", kd_dpmpp_3m_sde },
-    { "dpmpp_sde", "DPM-Solver++ SDE, two calls a step, with noise (--eta, --s-noise, --r)", KD_NOISE_BROWNIAN, 2, false,
+    { "dpmpp_sde", "DPM-Solver++ SDE, two calls a step, with noise (--eta, --s-noise, --r)", KD_NOISE_BROWNIAN, 2, false, 3,
       "eta s_noise r", kd_dpmpp_sde },
-    { "dpmpp_2s_ancestral", "DPM-Solver++(2S), two calls a step, with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false,
+    { "dpmpp_2s_ancestral", "DPM-Solver++(2S), two calls a step, with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false, 2,
       "eta s_noise", kd_dpmpp_2s_ancestral },
-    { "euler", "Euler, with churn (--s-churn, --s-tmin, --s-tmax, --s-noise)", KD_NOISE_STEP, 1, true,
+    { "euler", "Euler, with churn (--s-churn, --s-tmin, --s-tmax, --s-noise)", KD_NOISE_STEP, 1, true, 1,
       "s_churn s_tmin s_tmax s_noise", kd_euler },
-    { "euler_ancestral", "Euler with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 1, false, "eta s_noise", kd_euler_ancestral },
-    { "heun", "Heun, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true,
+    { "euler_ancestral", "Euler with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 1, false, 1, "eta s_noise", kd_euler_ancestral },
+    { "heun", "Heun, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true, 3,
       "s_churn s_tmin s_tmax s_noise", kd_heun },
-    { "dpm_2", "DPM-Solver-2, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true,
+    { "dpm_2", "DPM-Solver-2, second order, two calls a step, with churn as euler", KD_NOISE_STEP, 2, true, 2,
       "s_churn s_tmin s_tmax s_noise", kd_dpm_2 },
-    { "dpm_2_ancestral", "DPM-Solver-2 with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false,
+    { "dpm_2_ancestral", "DPM-Solver-2 with ancestral noise (--eta, --s-noise)", KD_NOISE_STEP, 2, false, 2,
       "eta s_noise", kd_dpm_2_ancestral },
-    { "dpm_fast", "DPM-Solver-fast: orders 3, 2, 1, --steps calls in all, ends at sigma_min (--eta, --s-noise)", KD_NOISE_STEP, 0, false,
+    { "dpm_fast", "DPM-Solver-fast: orders 3, 2, 1, --steps calls in all, ends at sigma_min (--eta, --s-noise)", KD_NOISE_STEP, 0, false, 5,
       "eta s_noise", kd_dpm_fast },
-    { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false,
+    { "dpm_adaptive", "DPM-Solver-12 or 23: steps by --rtol and --atol, ends at sigma_min (--order, --eta)", KD_NOISE_STEP, 0, false, 9,
       "order rtol atol h_init pcoeff icoeff dcoeff accept_safety max_calls error_norm eta s_noise", kd_dpm_adaptive },
-    { "ddim", "DDIM: first order, no noise", KD_NOISE_NONE, 1, true, "", kd_ddim },
-    { "ddpm", "DDPM, with noise as in its paper (--s-noise)", KD_NOISE_STEP, 1, false, "s_noise", kd_ddpm },
-    { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, true, "order", kd_lms },
+    { "ddim", "DDIM: first order, no noise", KD_NOISE_NONE, 1, true, 2, "", kd_ddim },
+    { "ddpm", "DDPM, with noise as in its paper (--s-noise)", KD_NOISE_STEP, 1, false, 2, "s_noise", kd_ddpm },
+    { "lms", "linear multistep (--order)", KD_NOISE_NONE, 1, true, 0, "order", kd_lms },
 };
 
 const kd_sampler *kd_sampler_list(int *n)
@@ -90,9 +92,11 @@ bool kd_sampler_draws(const kd_sampler *s, const kd_sampler_opts *o)
     return kd_sampler_uses(s, "s_churn") ? o->s_churn > 0 : !kd_sampler_uses(s, "eta") || kd_sampler_eta(s, o) > 0;
 }
 
+static int64_t lms_order(const kd_sampler_opts *o) { return o->order ? o->order : 4; }
+
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room)
 {
-    const double order = o->order ? (double)o->order : s->run == kd_dpm_adaptive ? 3 : 4;
+    const double order = s->run == kd_dpm_adaptive && !o->order ? 3 : (double)lms_order(o);
     const struct { const char *name; double v; } numbers[] = {
         { "order", order }, { "rtol", o->rtol }, { "atol", o->atol }, { "h_init", o->h_init }, { "pcoeff", o->pcoeff },
         { "icoeff", o->icoeff }, { "dcoeff", o->dcoeff }, { "accept_safety", o->accept_safety }, { "eta", kd_sampler_eta(s, o) },
@@ -109,35 +113,37 @@ char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *bu
 
 // Vectors ----------------------------------------------------------------------------------------------------------
 
+size_t kd_run_bytes(const kd_sampler_run *r) { return (size_t)(r->n * r->size) * sizeof *r->x; }
+
+int64_t kd_sampler_bytes(const kd_sampler *s, const kd_sampler_opts *o, int64_t n, int64_t size)
+{
+    return (n + 1) * (int64_t)sizeof(int64_t) + (1 + (s->vectors ? s->vectors : lms_order(o))) * n * size * (int64_t)sizeof(float);
+}
+
 int kd_run_buffer(kd_sampler_run *r, float **v, kd_err *err)
 {
     assert(r->buffers < KD_RUN_BUFFERS);
-    *v = kd_alloc((size_t)(r->n * r->size) * sizeof **v);
-    if (!*v) return kd_fail_memory(err, "the sampler's vectors");
+    KD_TRY(r->be->alloc(r->be, (void **)v, kd_run_bytes(r), err));
     r->buffer[r->buffers++] = *v;
     return 0;
 }
 
 void kd_run_mix(const kd_sampler_run *r, float *out, double a, const float *x, double b, const float *y)
 {
-    const int64_t n = r->n * r->size;
-    for (int64_t i = 0; i < n; i++) out[i] = (float)(a * x[i] + b * y[i]);
+    if (!r->err->code) kd_vec_mix(r->vec, r->n * r->size, out, a, x, b, y, r->err);
 }
 
-static bool is_finite(const float *x, int64_t n)
+int kd_run_copy(const kd_sampler_run *r, float *to, const float *from, kd_err *err)
 {
-    int64_t bad = 0;
-    for (int64_t i = 0; i < n; i++) bad += !isfinite(x[i]);
-    return !bad;
+    return r->be->copy(r->be, to, from, kd_run_bytes(r), err);
 }
 
-// Whether a denoiser can be asked about it: more than a hundred times what the highest level allows is no image with noise.
-static bool is_sane(const float *x, int64_t n)
-{
-    int64_t bad = 0;
-    for (int64_t i = 0; i < n; i++) bad += !(fabsf(x[i]) <= 100 * (float)KD_SIGMA_MOST);
-    return !bad;
-}
+// Checks -----------------------------------------------------------------------------------------------------------
+
+// More than a hundred times what the highest level allows is no image with noise.
+static const double SANE = 100 * (double)(float)KD_SIGMA_MOST, FINITE = FLT_MAX;
+// Calls after which a backend that works while we go on is waited for.
+enum { LOOK_EVERY = 16 };
 
 // " (step 7 of 20)"; dpm_adaptive's images have no common step
 static const char *step_text(const kd_sampler_run *r, char buf[64])
@@ -155,28 +161,71 @@ static int fail_not_sane(const kd_sampler_run *r, double s, kd_err *err)
                    "the sampler or the guidance too large", s, step_text(r, step));
 }
 
-static int show(kd_sampler_run *r, int64_t m, const float *D, kd_err *err)
+static int fail_check(kd_sampler_run *r, int64_t code, kd_err *err)
 {
-    for (int64_t j = 0; r->s->watch && j < m; j++) {
+    const struct kd_asked *a = &r->asked[(code - 1) / 2];
+    char step[64];
+    r->step = a->step;
+    if (code % 2) return fail_not_sane(r, a->sigma, err);
+    return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", a->sigma, step_text(r, step));
+}
+
+// Waits, and fails if a check did. image, sigma [m]: of the latest call.
+static int look(kd_sampler_run *r, int64_t m, kd_err *err)
+{
+    int64_t first = 0;
+    KD_TRY(r->be->download(r->be, r->failed_host, r->failed, (size_t)r->n * sizeof *r->failed, err));
+    for (int64_t j = 0; j < m; j++) {
+        const int64_t code = r->failed_host[j];
+        if (!code || (first && code >= first)) continue;
+        first = code;
+        if ((code - 1) / 2 == r->n_asked - 1) r->asked[r->n_asked - 1].sigma = r->sigma[j];
+    }
+    if (first) return fail_check(r, first, err);
+    r->n_asked = 0;
+    return 0;
+}
+
+static int note_call(kd_sampler_run *r, kd_err *err)
+{
+    if (r->n_asked == r->room_asked) {
+        const int64_t room = 2 * r->room_asked + LOOK_EVERY;
+        struct kd_asked *more = kd_realloc(r->asked, (size_t)room * sizeof *more);
+        if (!more) return kd_fail_memory(err, "the sampler's calls");
+        r->asked = more, r->room_asked = room;
+    }
+    r->asked[r->n_asked++] = (struct kd_asked){ r->sigma[0], r->step };
+    return 0;
+}
+
+static int show(kd_sampler_run *r, int64_t m, float *D, kd_err *err)
+{
+    void *host;
+    if (!r->s->watch) return 0;
+    KD_TRY(r->be->map(r->be, D, (size_t)(m * r->size) * sizeof *D, KD_MAP_READ, &host, err));
+    for (int64_t j = 0; j < m && !err->code; j++) {
         const int64_t image = r->image[j], step = r->taken ? r->taken[image] : r->step;
         if (step < r->shown[image]) continue;
         r->shown[image] = step + 1;
-        KD_TRY(r->s->watch(r->s->arg, image, step, D + j * r->size, err));
+        r->s->watch(r->s->arg, image, step, (float *)host + j * r->size, err);
     }
-    return 0;
+    r->be->unmap(r->be, host, err);
+    return err->code;
 }
 
 int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, kd_err *err)
 {
-    char step[64];
-    for (int64_t i = 0; i < m; i++)
-        if (!is_sane(x + i * r->size, r->size)) return fail_not_sane(r, r->sigma[i], err);
+    // Images at times of their own are looked at each time anyway.
+    const bool later = r->be->async && !r->taken && !r->s->watch;
+    KD_TRY(note_call(r, err));
+    const int64_t code = 2 * (r->n_asked - 1);
+    KD_TRY(kd_vec_check(r->vec, m, r->size, r->failed, x, SANE, code + 1, err));
+    if (!later) KD_TRY(look(r, m, err));
+    if (!later) KD_TRY(note_call(r, err));
     KD_TRY(r->s->call(r->s->arg, m, r->image, r->sigma, x, D, err));
-    for (int64_t i = 0; i < m; i++) {
-        r->calls[r->image[i]]++;
-        if (!is_finite(D + i * r->size, r->size))
-            return kd_fail(err, KD_EFAIL, "denoiser gave NaN or infinity at sigma %g%s", (double)r->sigma[i], step_text(r, step));
-    }
+    for (int64_t i = 0; i < m; i++) r->calls[r->image[i]]++;
+    KD_TRY(kd_vec_check(r->vec, m, r->size, r->failed, D, FINITE, 2 * (r->n_asked - 1) + 2, err));
+    if (!later || r->n_asked >= LOOK_EVERY) KD_TRY(look(r, m, err));
     return show(r, m, D, err);
 }
 
@@ -198,7 +247,7 @@ int kd_run_slope(kd_sampler_run *r, float *d, const float *x, double s, kd_err *
 int kd_run_add_noise(kd_sampler_run *r, float *x, double factor, int64_t request, double from, double to, float *z, kd_err *err)
 {
     if (factor == 0) return 0;
-    KD_TRY(r->noise->draw(r->noise->arg, request, from, to, 0, r->n, r->size, z, err));
+    KD_TRY(r->noise->draw(r->noise->arg, r->vec, request, from, to, 0, r->n, r->size, z, err));
     kd_run_mix(r, x, 1, x, factor, z);
     return 0;
 }
@@ -256,6 +305,40 @@ static int check_options(const kd_sampler *s, const kd_sampler_opts *o, kd_err *
     return check_adaptive(o, err);
 }
 
+static int run_new(kd_sampler_run *r, kd_err *err)
+{
+    const size_t rows = (size_t)r->n + 1;
+    r->calls = kd_alloc(rows * sizeof *r->calls);
+    r->image = kd_alloc(rows * sizeof *r->image);
+    r->sigma = kd_alloc(rows * sizeof *r->sigma);
+    r->shown = kd_alloc(rows * sizeof *r->shown);
+    r->failed_host = kd_alloc(rows * sizeof *r->failed_host);
+    if (!r->calls || !r->image || !r->sigma || !r->shown || !r->failed_host) return kd_fail_memory(err, "the sampler's vectors");
+    return r->be->alloc(r->be, (void **)&r->failed, rows * sizeof *r->failed, err);
+}
+
+static void run_free(kd_sampler_run *r)
+{
+    for (int i = 0; i < r->buffers; i++) r->be->free(r->be, r->buffer[i]);
+    if (r->failed) r->be->free(r->be, r->failed);
+    kd_vec_free(r->vec);
+    void *blocks[] = { r->calls, r->image, r->sigma, r->shown, r->failed_host };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) kd_free(blocks[i]);
+    free(r->asked);
+}
+
+// The samples must be sane as well: what was not looked at yet fails first.
+static int finish(kd_sampler_run *r, kd_err *err)
+{
+    const float last = r->s->sigmas[r->s->steps];
+    if (err->code) return err->code;
+    for (int64_t i = 0; i < r->n; i++) r->sigma[i] = last;
+    KD_TRY(note_call(r, err));
+    r->asked[r->n_asked - 1].step = r->steps;
+    KD_TRY(kd_vec_check(r->vec, r->n, r->size, r->failed, r->x, SANE, 2 * (r->n_asked - 1) + 1, err));
+    return look(r, r->n, err);
+}
+
 int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise *noise, float *x, int64_t *calls, kd_err *err)
 {
     kd_sampler_opts o = *s->o;
@@ -263,17 +346,14 @@ int kd_sample_with(const kd_sampling *s, int64_t n, int64_t size, const kd_noise
     KD_TRY(check_options(s->sampler, &o, err));
     if (s->steps < 1) return kd_fail(err, KD_EUSAGE, "steps: expected at least 1, got %lld", (long long)s->steps);
     if (n == 0) return 0;
-    const size_t rows = (size_t)n + 1;
-    kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .x = x, .noise = noise,
-                         .calls = kd_alloc(rows * sizeof *r.calls), .image = kd_alloc(rows * sizeof *r.image),
-                         .sigma = kd_alloc(rows * sizeof *r.sigma), .shown = kd_alloc(rows * sizeof *r.shown) };
-    int code = !r.calls || !r.image || !r.sigma || !r.shown ? kd_fail_memory(err, "the sampler's vectors") : s->sampler->run(&r, err);
-    if (!code && !is_sane(x, n * size)) code = fail_not_sane(&r, s->sigmas[s->steps], err);
+    kd_sampler_run r = { .s = s, .o = &o, .sigmas = s->sigmas, .steps = s->steps, .n = n, .size = size, .noise = noise, .be = s->be,
+                         .vec = &(kd_vec){ .be = s->be }, .err = err };
+    if (!run_new(&r, err) && !kd_backend_lend(s->be, x, kd_run_bytes(&r), (void **)&r.x, err)) {
+        if (!s->sampler->run(&r, err)) finish(&r, err);
+        if (!err->code && r.x != x) s->be->download(s->be, x, r.x, kd_run_bytes(&r), err);
+        kd_backend_return(s->be, x, r.x);
+    }
     if (calls && r.calls) memcpy(calls, r.calls, (size_t)n * sizeof *calls);
-    for (int i = 0; i < r.buffers; i++) kd_free(r.buffer[i]);
-    kd_free(r.calls);
-    kd_free(r.image);
-    kd_free(r.sigma);
-    kd_free(r.shown);
-    return code;
+    run_free(&r);
+    return err->code;
 }

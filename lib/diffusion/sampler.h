@@ -2,7 +2,7 @@
 // (sampler.c) names them.
 #ifndef KD_SAMPLER_H
 #define KD_SAMPLER_H
-#include "base/err.h"
+#include "op/vec.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +32,7 @@ typedef struct kd_sampler {
     kd_noise_kind noise;
     int calls;                         // of the denoiser in a step; 0: it chooses its steps by itself (dpm_fast, dpm_adaptive)
     bool ode;                          // without churn it solves the ODE, in both directions: images can be inverted
+    int vectors;                       // [n,size] that it works with besides x; 0: as many as its order (lms)
     const char *options;               // those that it uses, "eta s_noise"
     int (*run)(struct kd_sampler_run *r, kd_err *err);
 } kd_sampler;
@@ -39,6 +40,8 @@ const kd_sampler *kd_sampler_find(const char *name);      // NULL if there is no
 const kd_sampler *kd_sampler_list(int *n);
 /// Whether it ends at the lowest level above 0 instead of at 0: dpm_fast, dpm_adaptive.
 bool kd_sampler_ends_above_zero(const kd_sampler *s);
+/// Bytes of the backend's memory that a run for n images takes, x included.
+int64_t kd_sampler_bytes(const kd_sampler *s, const kd_sampler_opts *o, int64_t n, int64_t size);
 /// Denoiser calls that an image takes; 0 if only the run shows it (dpm_adaptive).
 int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps);
 
@@ -52,13 +55,15 @@ bool kd_sampler_draws(const kd_sampler *s, const kd_sampler_opts *o);
 char *kd_sampler_options(const kd_sampler *s, const kd_sampler_opts *o, char *buf, size_t room);
 
 /// One call for n images. image [n]: their places 0, 1, ... in the run, rising (not all of them: with dpm_adaptive some are
-/// ready before others); sigma [n]: their noise levels. x, out: [n, size].
+/// ready before others); sigma [n]: their noise levels. x, out: [n, size], in the backend's memory.
 typedef int (*kd_denoise_call)(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err);
-/// Told the first denoised image [size] of each step that an image takes, steps in order; image: its place in the run.
+/// Told the first denoised image [size] of each step that an image takes, in the host's memory, steps in order; image: its
+/// place in the run.
 typedef int (*kd_step_call)(void *arg, int64_t image, int64_t step, const float *denoised, kd_err *err);
 
 /// What a run does.
 typedef struct kd_sampling {
+    kd_backend *be;
     const kd_sampler *sampler;
     const kd_sampler_opts *o;
     const float *sigmas;               // [steps+1], falling, all but the last above 0; the last is 0, or where to stop
@@ -68,15 +73,17 @@ typedef struct kd_sampling {
     void *arg;                         // of both
 } kd_sampling;
 
-/// Where noise comes from. draw fills z [n,size] with unit normals for images first .. first+n-1 of the run; request counts
-/// a run's (an image's) draws from 0, also those that a sampler leaves out because their factor is 0. The noise level
-/// falls from `from` to `to`.
+/// Where noise comes from. draw fills z [n,size], in the backend's memory, with unit normals for images first .. first+n-1 of
+/// the run; request counts a run's (an image's) draws from 0, also those that a sampler leaves out because their factor is 0.
+/// The noise level falls from `from` to `to`.
 typedef struct kd_noise {
-    int (*draw)(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err);
+    int (*draw)(void *arg, kd_vec *vec, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z,
+                kd_err *err);
     void *arg;
 } kd_noise;
 
-/// Draws n images in place. x [n,size]: on entry the start (unit normals times sigmas[0]), on return the samples.
+/// Draws n images in place. x [n,size], in the host's memory: on entry the start (unit normals times sigmas[0]), on return the
+/// samples. A backend that can adopt it works in it, others get a copy.
 /// Samplers marked `ode` also go from low to high levels.
 /// calls: NULL, or [n]: receives the number of denoiser calls each image took.
 /// errors  KD_EFAIL "denoiser gave NaN or infinity at sigma 3.2 (step 7 of 20)", or that the images grew without bound before

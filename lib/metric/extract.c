@@ -49,7 +49,7 @@ void kd_extractor_close(kd_extractor *x)
 {
     if (!x) return;
     for (int i = 0; i < 2; i++) kd_program_free(x->plan[i].program);
-    kd_backend_return(x->o.be, x->w);
+    if (x->w) kd_backend_return(x->o.be, x->net->w, x->w);
     kd_feature_net_free(x->net);
     kd_collect_free(x->set);
     kd_free(x->input), kd_free(x->pool), kd_free(x->spatial), kd_free(x->logit), kd_free(x->index);
@@ -66,7 +66,7 @@ static int plan_make(struct plan *p, const kd_extractor *x, int64_t n, kd_err *e
     kd_val *outs[3];
     int k = 0, code = g && m.leaf ? 0 : kd_fail_memory(err, "a feature network");
     if (!code) {
-        p->x = kd_input(g, "x", KD_F32, KD_SHAPE(n, x->net->size, x->net->size, 3));
+        p->x = kd_feed(g, "x", KD_F32, KD_SHAPE(n, x->net->size, x->net->size, 3));
         kd_feature_forward(&m, x->net, p->x, &p->out);
         code = kd_graph_error(g, err);
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16 };
+enum { ALIGN = KD_ALIGN / sizeof(float) };    // elements
 
 static const kd_feature_kind *const kinds[] = { &kd_feature_inception, &kd_feature_clip, &kd_feature_dinov2 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -25,7 +25,7 @@ static kd_val *self_attention(kd_net *m, const kd_transformer_v1 *t, kd_val *x, 
     kd_val *fh = kd_net_param(m, "pos_emb.freqs_h", KD_SHAPE(heads, D_HEAD / 4), KD_INIT_LOG_ROPE, 0, 0);
     kd_val *fw = kd_net_param(m, "pos_emb.freqs_w", KD_SHAPE(heads, D_HEAD / 4), KD_INIT_LOG_ROPE, 0, 0);
     // a file's scale may be above the bound too: the peer cuts it in its forward pass, and lets the gradient pass
-    h = kd_qk_norm_rope_v1(m->g, h, kd_clamp_max(m->g, scale, most), kd_rope_table_v1(m->g, fh, fw, pos));
+    h = kd_qk_norm_rope_v1(m->g, h, kd_clamp(m->g, scale, -INFINITY, most), kd_rope_table_v1(m->g, fh, fw, pos));
     h = kd_attention(m->g, h, NULL, NULL, how);
     h = kd_layer_dropout(m, h, t->dropout);
     h = kd_layer_linear(m, "out_proj", h, t->width, KD_INIT_ZERO, KD_TAG_DECAY, x);

@@ -53,15 +53,17 @@ kd_val *kd_net_bounded(kd_net *m, const char *leaf, kd_shape shape, kd_init init
 
 kd_val *kd_axial_positions(kd_graph *g, int64_t h, int64_t w, double aspect)
 {
-    kd_val *v = kd_const(g, kd_scope_name(g, "pos"), KD_SHAPE(h * w, 2), NULL);
-    if (!v)
-        return NULL;
+    float *const pos = kd_alloc((size_t)(2 * h * w) * sizeof *pos + 1);
+    if (!pos)
+        return kd_no_memory(g, "positions");
     const double longer = fmax((double)h * aspect, (double)w);
     for (int64_t y = 0; y < h; y++)
         for (int64_t x = 0; x < w; x++) {
-            v->host[2 * (y * w + x)] = (float)((double)(2 * y + 1 - h) * aspect / longer);
-            v->host[2 * (y * w + x) + 1] = (float)((double)(2 * x + 1 - w) / longer);
+            pos[2 * (y * w + x)] = (float)((double)(2 * y + 1 - h) * aspect / longer);
+            pos[2 * (y * w + x) + 1] = (float)((double)(2 * x + 1 - w) / longer);
         }
+    kd_val *const v = kd_const(g, kd_scope_name(g, "pos"), KD_SHAPE(h * w, 2), pos);
+    kd_free(pos);
     return v;
 }
 
@@ -85,10 +87,8 @@ kd_net_in kd_net_conditions(kd_graph *g, const kd_config *c, int64_t n, int64_t 
 
 double kd_net_time(const kd_config *c, double told) { return c->type == KD_MODEL_GUIDED ? told : log(told) / 4; }
 
-kd_net_out kd_net_forward(kd_net *m, const kd_config *c, const kd_net_in *in)
+static kd_net_out forward(kd_net *m, const kd_config *c, const kd_net_in *in)
 {
-    if (!in->x || !in->c_noise)
-        return (kd_net_out){ 0 };
     switch (c->type) {
     case KD_MODEL_TRANSFORMER_V2: return kd_image_transformer_v2(m, c, in);
     case KD_MODEL_TRANSFORMER_V1: return kd_image_transformer_v1(m, c, in);
@@ -97,4 +97,20 @@ kd_net_out kd_net_forward(kd_net *m, const kd_config *c, const kd_net_in *in)
     case KD_MODEL_TOY_MIXTURE:    break;               // has no network: kd_denoise solves it (diffusion/toy.h)
     }
     return (kd_net_out){ 0 };
+}
+
+kd_net_out kd_net_forward(kd_net *m, const kd_config *c, const kd_net_in *in)
+{
+    if (!in->x || !in->c_noise)
+        return (kd_net_out){ 0 };
+    const kd_dtype compute = kd_graph_compute_type(m->g);
+    if (compute == KD_F32)
+        return forward(m, c, in);
+    kd_net_in cast = *in;
+    cast.x = kd_cast(m->g, in->x, compute);
+    cast.unet_cond = kd_cast(m->g, in->unet_cond, compute);
+    cast.cross_cond = kd_cast(m->g, in->cross_cond, compute);
+    const kd_net_out out = forward(m, c, &cast);
+    return (kd_net_out){ .f = kd_cast(m->g, out.f, KD_F32), .logvar = kd_cast(m->g, out.logvar, KD_F32),
+                         .range = kd_cast(m->g, out.range, KD_F32), .whole = kd_cast(m->g, out.whole, KD_F32) };
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16 };                          // elements: 64 bytes
+enum { ALIGN = KD_ALIGN / sizeof(float) };    // elements
 
 const kd_param_info *kd_params_find(const kd_params *ps, const char *name)
 {

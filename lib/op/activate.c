@@ -7,7 +7,7 @@ kd_val *kd_activate(kd_graph *g, kd_val *x, kd_act kind)
     kd_node *n = kd_node_new(g, KD_OP_activate, 1, &x);
     if (!n) return NULL;
     n->a.activate.kind = kind;
-    return kd_node_out(g, n, 0, KD_F32, x->shape);
+    return kd_node_out(g, n, 0, x->shape);
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
@@ -16,7 +16,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_node *d = kd_node_new(g, KD_OP_activate_grad, 2, in);
     if (!d) return;
     d->a = n->a;
-    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, n->in[0]->shape));
 }
 
 const kd_op kd_op_activate = { .grad = grad, .in_place = 1 << 0, .cheap = true };

@@ -5,9 +5,10 @@ kd_val *kd_add(kd_graph *g, kd_val *a, kd_val *b)
 {
     if (!a || !b) return NULL;
     kd_val *in[] = { a, b };
-    if (!kd_want(g, kd_shape_same(&a->shape, &b->shape), KD_OP_add, "a and b of one shape", 2, in)) return NULL;
+    const bool ok = kd_shape_same(&a->shape, &b->shape) && a->dtype == b->dtype;
+    if (!kd_want(g, ok, KD_OP_add, "a and b of one shape and type", 2, in)) return NULL;
     kd_node *n = kd_node_new(g, KD_OP_add, 2, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, a->shape) : NULL;
+    return n ? kd_node_out(g, n, 0, a->shape) : NULL;
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

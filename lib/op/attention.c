@@ -58,8 +58,8 @@ kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_val *index, kd_val *rng, kd_at
     kd_val *in[] = { qkv, a.dropout > 0 ? index : NULL, a.dropout > 0 ? rng : NULL };
     const int64_t *const d = qkv->shape.d;
     kd_node *n = new_node(g, KD_OP_attention, 3, in, a);
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, KD_SHAPE(d[0], d[1], d[2], d[3] / 3));
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
+    kd_val *y = kd_node_out(g, n, 0, KD_SHAPE(d[0], d[1], d[2], d[3] / 3));
+    kd_node_out(g, n, 1, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
     return y;
 }
 
@@ -67,7 +67,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->out[0], n->out[1], dy[0] };
     kd_node *m = like(g, KD_OP_attention_grad, 6, in, n);
-    dx[0] = kd_sum(g, dx[0], kd_node_out(g, m, 0, KD_F32, n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], kd_node_out(g, m, 0, n->in[0]->shape));
 }
 
 // Cross-attention ------------------------------------------------------------------------------------------------------
@@ -85,8 +85,8 @@ kd_val *kd_cross_attention(kd_graph *g, kd_val *q, kd_val *kv, kd_val *padding, 
                  "q [N,H,W,heads*d], kv [N,L,2*heads*d], padding [N,L], dropout with index [N], rng [2]", 5, in))
         return NULL;
     kd_node *n = new_node(g, KD_OP_cross_attention, 5, in, a);
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, q->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
+    kd_val *y = kd_node_out(g, n, 0, q->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(d[0], a.heads, d[1] * d[2]));
     return y;
 }
 
@@ -95,7 +95,7 @@ static void cross_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val 
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], n->in[4], n->out[0], n->out[1], dy[0] };
     kd_node *m = like(g, KD_OP_cross_attention_grad, 8, in, n);
     for (int k = 0; m && k < 2; k++) {
-        kd_val *to = kd_node_out(g, m, k, KD_F32, n->in[k]->shape);
+        kd_val *to = kd_node_out(g, m, k, n->in[k]->shape);
         if (kd_wants(n, k))
             dx[k] = kd_sum(g, dx[k], to);
     }

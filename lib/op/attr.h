@@ -36,12 +36,33 @@ typedef enum { KD_FIR_DOWN, KD_FIR_UP, KD_MEAN_DOWN, KD_NEAREST_UP } kd_resampli
 /// Largest or mean of size x size, padded by `pad` on each side; what is padded does not count.
 typedef struct kd_pooling { bool largest; int64_t size, stride, pad; } kd_pooling;
 
-/// What the optimizer's update rules share. The gradient is first multiplied by clip. After the step
-/// ema += (1 - ema_decay)(p - ema), so decay 0 copies p exactly.
-typedef struct kd_step {
-    int64_t step;             // 1 for the first
-    double lr, weight_decay, clip, ema_decay;
-} kd_step;
+/// What normals are drawn for (KD_RNG_NOISE, ...), and a number that is added to the step.
+typedef struct kd_draw_attr { int purpose; uint32_t step; } kd_draw_attr;
+
+/// The noise levels from and to which a Brownian path goes, and the levels between which it is defined.
+typedef struct kd_brownian_attr { double from, to, low, high; } kd_brownian_attr;
+
+// What some inputs hold -----------------------------------------------------------------------------------------------
+
+/// The factors of kd_bound, F32 [N,KD_BOUND_FACTORS].
+enum { KD_BOUND_MID, KD_BOUND_HALF, KD_BOUND_TRUE, KD_BOUND_MEAN, KD_BOUND_FIRST, KD_BOUND_WEIGHT, KD_BOUND_FACTORS };
+
+/// The rates of adamw and sgd, F64 [KD_RATES].
+enum {
+    KD_RATE_LR,                       // learning rates of groups 0 to 3
+    KD_RATE_EMA = 4,                  // decay of the average
+    KD_RATE_BIAS1, KD_RATE_BIAS2,     // AdamW: 1 - beta1^step, 1 - beta2^step
+    KD_RATE_FIRST,                    // SGD: 1 in the first step, whose momentum is the gradient; else 0
+    KD_RATES
+};
+
+/// Their runs, F64 [runs,KD_RUN_COLUMNS].
+enum {
+    KD_RUN_FIRST, KD_RUN_COUNT,       // elements
+    KD_RUN_GROUP,                     // 0 to 3; weights of groups 1 and 3 do not decay. -1: idle, only the average moves
+    KD_RUN_MOST,                      // weights above it are cut to it after the update; infinity: none are
+    KD_RUN_COLUMNS
+};
 
 // By op --------------------------------------------------------------------------------------------------------------
 
@@ -59,14 +80,19 @@ typedef union kd_attr {
                                                                 // rows and columns of a patch
     struct { int64_t first; } slice;                            // slice, slice_grad: where the part begins in x's last axis
     struct { double factor; } scale;                            // scale
-    struct { double most; } clamp_max;                          // clamp_max
+    struct { double low, high; } clamp;                         // clamp
     struct { double factor; } image;                            // image_sum, image_spread
     struct { kd_resampling how; bool transposed; } resample;    // resample. transposed: the gradient of `how`
     struct { double rate; uint32_t layer; } dropout;            // dropout, dropout_channels: rate above 0 and below 1; layer
                                                                 // as in kd_attn
     struct { bool inverse; } dct2;                              // dct2
-    struct { kd_step s; double beta1, beta2, eps; } adamw;      // adamw
-    struct { kd_step s; double momentum; bool nesterov; } sgd;  // sgd
+    kd_draw_attr normal;                                        // normal
+    kd_brownian_attr brownian;                                  // brownian
+    struct { double a, b; } mix;                                // mix, advance, extrapolate (a alone)
+    struct { double limit; int64_t code; } check;               // check: code is not 0
+    struct { double limit; } clip;                              // clip. 0: no limit
+    struct { double weight_decay, beta1, beta2, eps; } adamw;   // adamw
+    struct { double weight_decay, momentum; bool nesterov; } sgd;       // sgd
 } kd_attr;
 
 #endif

@@ -1,41 +1,80 @@
-// The backend boundary: about ten functions and one kernel an op. The CPU backend is built in; CUDA is a plug-in that
-// exports `kd_backend_plugin` with this ABI number and the hash of ops.def.
+// The interface between programs and a compute device. The CPU backend is built in; others are plug-ins (device/device.h).
+//
+// One rule: what changes from run to run is an input value; attributes are constants of the graph; nothing waits but
+// reading back. In detail:
+// * A backend has one queue. upload, copy, fill, run, launch, unmap, free and discard are queued in the order of the calls
+//   and may return before their work is done. download, map and sync wait until everything queued before them is done.
+// * upload has copied `host` when it returns: the caller may change it at once.
+// * Memory that alloc gave is the backend's. The program passes its addresses on and may add to them, but reads and writes
+//   only through upload, download and map.
+// * Kernels never fail because of data. run and launch report only work that cannot be queued; what goes wrong later is
+//   reported by the next call that waits.
 #ifndef KD_BACKEND_H
 #define KD_BACKEND_H
+#include "base/memory.h"    // KD_ALIGN
 #include "op/op.h"
-#include "op/unet.h"      // kinds that nodes have as attributes
 
-enum { KD_BACKEND_ABI = 1 };
+enum { KD_BACKEND_ABI = 2 };
+
+typedef enum { KD_MAP_READ = 1, KD_MAP_WRITE = 2 } kd_map_mode;     // or both, KD_MAP_READ | KD_MAP_WRITE
 
 typedef struct kd_backend kd_backend;
 struct kd_backend {
-    const char *name;                                       // "cpu (avx2)"
-    int (*alloc)(kd_backend *be, void **p, size_t bytes, kd_err *err);      // 64-byte aligned, zeroed
+    const char *name;                       // "cpu (avx2)"
+    bool async;                             // works while the caller goes on: then the next batch is prepared meanwhile
+
+    // Memory
+    int (*alloc)(kd_backend *be, void **p, size_t bytes, kd_err *err);      // aligned to KD_ALIGN, zeroed
     void (*free)(kd_backend *be, void *p);
     int (*upload)(kd_backend *be, void *to, const void *host, size_t bytes, kd_err *err);
     int (*download)(kd_backend *be, void *host, const void *from, size_t bytes, kd_err *err);
+    int (*copy)(kd_backend *be, void *to, const void *from, size_t bytes, kd_err *err);      // both on the backend
     int (*fill)(kd_backend *be, void *p, int byte, size_t bytes, kd_err *err);
-    size_t (*scratch)(kd_backend *be, const kd_node *n);    // bytes of working memory the node's kernel takes
-    int (*run)(kd_backend *be, const kd_node *n, void *scratch, kd_err *err);
+    /// Lets the host read or write bytes of the backend's memory, until unmap: in place if the backend can, else in a copy.
+    /// Bytes mapped with KD_MAP_WRITE alone are undefined at first and all written back. Nothing else may use them meanwhile.
+    int (*map)(kd_backend *be, void *p, size_t bytes, int mode, void **host, kd_err *err);
+    int (*unmap)(kd_backend *be, void *host, kd_err *err);                 // what map gave
+    int64_t (*in_use)(kd_backend *be);                                      // bytes allocated now
+
+    // Nodes. A unit is n nodes that the backend computes as one: a single node unless `group` joined them. Values that only
+    // the unit itself reads have no memory then (data is NULL).
+    bool (*supports)(const kd_backend *be, const kd_node *n);               // this op in these dtypes
+    size_t (*scratch)(kd_backend *be, kd_node *const *node, int n);         // bytes of working memory that the unit takes
+    int (*run)(kd_backend *be, kd_node *const *node, int n, void *scratch, kd_err *err);
     int (*sync)(kd_backend *be, kd_err *err);
-    int64_t (*in_use)(kd_backend *be);                      // bytes allocated now
     void (*close)(kd_backend *be);
-    bool host;                                              // what alloc gives is the program's own memory, to be read in place
+
+    // Optional entries: NULL if the backend has none
+    /// Memory of the host's that kernels can read in place: its address for them. Valid as long as the memory is.
+    void *(*adopt)(kd_backend *be, void *host);
+    /// Whether output 0 of a cheap node (kd_op.cheap) is kept for the gradient. NULL: it is computed again.
+    bool (*keeps)(const kd_backend *be, const kd_node *n);
+    /// Joins nodes before memory is planned. unit[i] is on entry i, on return the number of the last node of the unit that
+    /// node i belongs to. A unit is computed in the place of its last node: no node between that is not in the unit may
+    /// read what its earlier nodes compute, and none may be flatten if those are pinned (kd_val.pinned): it reads them all.
+    void (*group)(kd_backend *be, kd_node *const *node, int n, int *unit);
+    /// A program's units as one piece of work: size[k] nodes each. Called once, after all values have their memory; then
+    /// launch runs it.
+    int (*compile)(kd_backend *be, kd_node *const *node, const int *size, int units, void *scratch, void **exe, kd_err *err);
+    int (*launch)(kd_backend *be, void *exe, kd_err *err);
+    void (*discard)(kd_backend *be, void *exe);
+
     void *state;
 };
 
 /// Closes a backend whose memory has all been freed. NULL is fine.
 void kd_backend_close(kd_backend *be);
 
-/// Where the backend reads an array of the host's, which must outlive this: the array itself if `host`, else a copy.
+/// Where the backend reads an array of the host's, which must outlive this and not change: the array itself if the backend can
+/// adopt it, else a copy.
 int kd_backend_lend(kd_backend *be, void *host, size_t bytes, void **at, kd_err *err);
-void kd_backend_return(kd_backend *be, void *at);             // what kd_backend_lend gave; NULL is fine
+void kd_backend_return(kd_backend *be, void *host, void *at);  // what kd_backend_lend gave for host; NULL is fine
 
 /// A hash of the op list and of the layout of what a plug-in reads: differs if a plug-in was built from other sources.
 static inline uint64_t kd_ops_hash(void)
 {
     static const char ops[] =
-#define KD_OP(name, outs, what) #name " " #outs " " what "\n"
+#define KD_OP(name, outs, f32, what) #name " " #outs " " #f32 " " what "\n"
 #include "op/ops.def"
 #undef KD_OP
         "";
@@ -46,7 +85,7 @@ static inline uint64_t kd_ops_hash(void)
     return h;
 }
 
-/// What a plug-in exports under the name kd_plugin: const struct kd_plugin kd_plugin = { KD_BACKEND_ABI, kd_ops_hash, open };
+/// What a plug-in exports:  const struct kd_plugin kd_plugin = { KD_BACKEND_ABI, kd_ops_hash, open };
 struct kd_plugin {
     uint32_t abi;                           // KD_BACKEND_ABI, as compiled in
     uint64_t (*ops)(void);                  // kd_ops_hash, as compiled in: a function, for C has no constants that are hashes

@@ -10,7 +10,7 @@ kd_val *kd_bound(kd_graph *g, kd_val *range, kd_val *eps, kd_val *noise, kd_val 
     const bool ok = s->n >= 2 && same && k->shape.n == 2 && k->shape.d[0] == s->d[0] && k->shape.d[1] == KD_BOUND_FACTORS;
     if (!kd_want(g, ok, KD_OP_bound, "range, eps, noise and x0 [N,..], k [N,6]", 5, in)) return NULL;
     kd_node *n = kd_node_new(g, KD_OP_bound, 5, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, KD_SHAPE(s->d[0])) : NULL;
+    return n ? kd_node_out(g, n, 0, KD_SHAPE(s->d[0])) : NULL;
 }
 
 /// dl/dL of an element, times half and w / (ln 2 count):
@@ -21,7 +21,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     if (!kd_wants(n, 0)) return;
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], n->in[4], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_bound_grad, 6, in);
-    if (d) dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
+    if (d) dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, n->in[0]->shape));
 }
 
 const kd_op kd_op_bound = { .grad = grad };

@@ -12,7 +12,7 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t first, int64_t 
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
     n->a.slice.first = first;
-    return kd_node_out(g, n, 0, KD_F32, with_last(x->shape, last));
+    return kd_node_out(g, n, 0, with_last(x->shape, last));
 }
 
 kd_val *kd_concat(kd_graph *g, kd_val *a, kd_val *b)
@@ -20,11 +20,11 @@ kd_val *kd_concat(kd_graph *g, kd_val *a, kd_val *b)
     if (!a || !b) return NULL;
     kd_val *in[] = { a, b };
     const kd_shape like = a->shape.n ? with_last(b->shape, kd_last(a)) : b->shape;
-    if (!kd_want(g, a->shape.n >= 1 && b->shape.n >= 1 && kd_shape_same(&like, &a->shape), KD_OP_concat,
+    if (!kd_want(g, a->shape.n >= 1 && b->shape.n >= 1 && kd_shape_same(&like, &a->shape) && a->dtype == b->dtype, KD_OP_concat,
                  "a [..,A] and b [..,B] alike but for the last axis", 2, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_concat, 2, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, with_last(a->shape, kd_last(a) + kd_last(b))) : NULL;
+    return n ? kd_node_out(g, n, 0, with_last(a->shape, kd_last(a) + kd_last(b))) : NULL;
 }
 
 kd_val *kd_slice(kd_graph *g, kd_val *x, int64_t first, int64_t count)

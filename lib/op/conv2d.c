@@ -24,7 +24,7 @@ static bool fits(const kd_val *x, const kd_val *w, const kd_val *b, kd_conv c)
 kd_val *kd_conv2d(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res, kd_conv c)
 {
     static const char expected[] = "x [N,H,W,Ci] at least as large as the kernel, w [Co,Ci,kh,kw], b [Co], res like the result";
-    kd_val *in[] = { x, w, b, res };
+    kd_val *in[] = { x, x && w ? kd_cast(g, w, x->dtype) : w, b, res };
     if (!x || !w || !kd_want(g, fits(x, w, b, c), KD_OP_conv2d, expected, 4, in))
         return NULL;
     const int64_t *const s = x->shape.d, *const f = w->shape.d;
@@ -33,19 +33,18 @@ kd_val *kd_conv2d(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res, kd_
     const kd_shape y = KD_SHAPE(s[0], (s[1] + 2 * c.pad_h - f[2]) / c.stride + 1, (s[2] + 2 * c.pad_w - f[3]) / c.stride + 1, f[0]);
     if (!kd_want(g, !res || kd_shape_same(&res->shape, &y), KD_OP_conv2d, expected, 4, in))
         return NULL;
-    return kd_node_out(g, node(g, KD_OP_conv2d, 4, in, c), 0, KD_F32, y);
+    return kd_node_out(g, node(g, KD_OP_conv2d, 4, in, c), 0, y);
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
     kd_val *to_x[] = { dy[0], n->in[1], dx[0] }, *to_w[] = { dy[0], n->in[0] };
     if (kd_wants(n, 0))
-        dx[0] = kd_node_out(g, node(g, KD_OP_conv2d_grad_x, 3, to_x, n->a.conv), 0, KD_F32, n->in[0]->shape);
+        dx[0] = kd_node_out(g, node(g, KD_OP_conv2d_grad_x, 3, to_x, n->a.conv), 0, n->in[0]->shape);
     if (kd_wants(n, 1))
-        dx[1] = kd_sum(g, dx[1], kd_node_out(g, node(g, KD_OP_conv2d_grad_w, 2, to_w, n->a.conv), 0, KD_F32,
-                                             n->in[1]->shape));
+        dx[1] = kd_sum(g, dx[1], kd_node_out(g, node(g, KD_OP_conv2d_grad_w, 2, to_w, n->a.conv), 0, n->in[1]->shape));
     if (kd_wants(n, 2))
-        dx[2] = kd_sum(g, dx[2], kd_node_out(g, kd_node_new(g, KD_OP_sum_rows, 1, dy), 0, KD_F32, n->in[2]->shape));
+        dx[2] = kd_sum(g, dx[2], kd_node_out(g, kd_node_new(g, KD_OP_sum_rows, 1, dy), 0, n->in[2]->shape));
     if (kd_wants(n, 3))
         dx[3] = kd_sum(g, dx[3], dy[0]);
 }

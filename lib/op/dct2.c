@@ -9,7 +9,7 @@ kd_val *kd_dct2(kd_graph *g, kd_val *x, bool inverse)
     kd_node *n = kd_node_new(g, KD_OP_dct2, 1, &x);
     if (!n) return NULL;
     n->a.dct2.inverse = inverse;
-    return kd_node_out(g, n, 0, KD_F32, x->shape);
+    return kd_node_out(g, n, 0, x->shape);
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

@@ -19,7 +19,7 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, kd_val *index, kd_val *
     if (!n) return NULL;
     n->a.dropout.rate = p;
     n->a.dropout.layer = like ? like->a.dropout.layer : kd_rng_node(n->name ? n->name : "");
-    return kd_node_out(g, n, 0, KD_F32, x->shape);
+    return kd_node_out(g, n, 0, x->shape);
 }
 
 kd_val *kd_dropout(kd_graph *g, kd_val *x, kd_val *index, kd_val *rng, double p)

@@ -12,7 +12,7 @@ kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index)
     kd_node *n = kd_node_new(g, KD_OP_embedding, 2, in);
     if (!n) return NULL;
     if (index->kind == KD_VAL_INPUT && (!index->below || table->shape.d[0] < index->below)) index->below = table->shape.d[0];
-    return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(index->shape.d[0], table->shape.d[1]));
+    return kd_node_out(g, n, 0, KD_SHAPE(index->shape.d[0], table->shape.d[1]));
 }
 
 /// Node: in index, dy; out dtable.
@@ -22,7 +22,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->in[1], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_embedding_grad, 2, in);
     if (!d) return;
-    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, n->in[0]->shape));
 }
 
 const kd_op kd_op_embedding = { .grad = grad };

@@ -10,7 +10,7 @@ kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w)
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_fourier, 2, in);
     if (!n) return NULL;
-    return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(x->shape.d[0], 2 * w->shape.d[0]));
+    return kd_node_out(g, n, 0, KD_SHAPE(x->shape.d[0], 2 * w->shape.d[0]));
 }
 
 const kd_op kd_op_fourier = { .grad = NULL };

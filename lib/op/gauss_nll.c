@@ -11,7 +11,7 @@ kd_val *kd_gauss_nll(kd_graph *g, kd_val *a, kd_val *b, kd_val *logvar)
                  "a and b [N,..] and logvar [N]", 3, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_gauss_nll, 3, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, KD_SHAPE(s->d[0])) : NULL;
+    return n ? kd_node_out(g, n, 0, KD_SHAPE(s->d[0])) : NULL;
 }
 
 /// With m = the number of elements an image:
@@ -22,7 +22,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_gauss_nll_grad, 4, in);
     if (!d) return;
-    kd_val *to_a = kd_node_out(g, d, 0, KD_F32, n->in[0]->shape), *to_logvar = kd_node_out(g, d, 1, KD_F32, n->in[2]->shape);
+    kd_val *to_a = kd_node_out(g, d, 0, n->in[0]->shape), *to_logvar = kd_node_out(g, d, 1, n->in[2]->shape);
     if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], to_a);
     if (kd_wants(n, 2)) dx[2] = kd_sum(g, dx[2], to_logvar);
 }

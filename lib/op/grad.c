@@ -34,7 +34,7 @@ static kd_node *repeat(kd_graph *g, kd_node *n, kd_val *const *in)
     again->name = n->name;
     again->a = n->a;
     for (int k = 0; k < n->n_out; k++) {
-        kd_val *v = kd_node_out(g, again, k, n->out[k]->dtype, n->out[k]->shape);
+        kd_val *v = kd_node_out_as(g, again, k, n->out[k]->dtype, n->out[k]->shape);
         if (!v)
             return NULL;
         v->wants = n->out[k]->wants;
@@ -71,7 +71,7 @@ static kd_node *seen(kd_graph *g, kd_node *n)
 static kd_val *read_value(kd_graph *g, kd_val *v)
 {
     kd_node *const n = v ? v->node : NULL;
-    if (!n || n->block || v->slot != 0 || !kd_ops[n->op]->cheap)
+    if (!n || n->block || v->slot != 0 || !kd_ops[n->op]->cheap || (g->be && g->be->keeps && g->be->keeps(g->be, n)))
         return v;
     kd_val *in[KD_MAX_IN];
     for (int i = 0; !n->again && i < n->n_in; i++)

@@ -7,27 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KD_OP(name, outs, what) extern const kd_op kd_op_##name;
+#define KD_OP(name, outs, f32, what) extern const kd_op kd_op_##name;
 #include "op/ops.def"
 #undef KD_OP
 const kd_op *const kd_ops[KD_OPS] = {
-#define KD_OP(name, outs, what) [KD_OP_##name] = &kd_op_##name,
+#define KD_OP(name, outs, f32, what) [KD_OP_##name] = &kd_op_##name,
 #include "op/ops.def"
 #undef KD_OP
 };
 
 const char *const kd_op_formula[KD_OPS] = {
-#define KD_OP(name, outs, what) [KD_OP_##name] = what,
+#define KD_OP(name, outs, f32, what) [KD_OP_##name] = what,
 #include "op/ops.def"
 #undef KD_OP
 };
 const char *const kd_op_name[KD_OPS] = {
-#define KD_OP(name, outs, what) [KD_OP_##name] = #name,
+#define KD_OP(name, outs, f32, what) [KD_OP_##name] = #name,
 #include "op/ops.def"
 #undef KD_OP
 };
 static const int outs_of[KD_OPS] = {
-#define KD_OP(name, outs, what) [KD_OP_##name] = outs,
+#define KD_OP(name, outs, f32, what) [KD_OP_##name] = outs,
+#include "op/ops.def"
+#undef KD_OP
+};
+
+static const unsigned f32_of[KD_OPS] = {
+#define KD_OP(name, outs, f32, what) [KD_OP_##name] = f32,
 #include "op/ops.def"
 #undef KD_OP
 };
@@ -35,6 +41,21 @@ static const int outs_of[KD_OPS] = {
 kd_graph *kd_graph_new(void)
 {
     return kd_alloc(sizeof(kd_graph));
+}
+
+void kd_graph_for(kd_graph *g, const kd_backend *be)
+{
+    g->be = be;
+}
+
+void kd_graph_compute(kd_graph *g, kd_dtype dtype)
+{
+    g->compute = dtype;
+}
+
+kd_dtype kd_graph_compute_type(const kd_graph *g)
+{
+    return g->compute;
 }
 
 void kd_graph_free(kd_graph *g)
@@ -171,6 +192,11 @@ kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape)
     return new_leaf(g, KD_VAL_INPUT, name, dtype, shape);
 }
 
+kd_val *kd_feed(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape)
+{
+    return new_leaf(g, KD_VAL_FED, name, dtype, shape);
+}
+
 kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape)
 {
     for (int i = 0; i < g->n_val; i++)
@@ -181,20 +207,23 @@ kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape)
     return new_leaf(g, KD_VAL_PARAM, name, KD_F32, shape);
 }
 
-kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values)
+kd_val *kd_const_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape, const void *values)
 {
-    kd_val *v = new_leaf(g, KD_VAL_CONST, name, KD_F32, shape);
+    kd_val *v = new_leaf(g, KD_VAL_CONST, name, dtype, shape);
     if (!v)
         return NULL;
-    const size_t bytes = (size_t)kd_count(v) * sizeof(float);
+    const size_t bytes = (size_t)kd_count(v) * kd_dtype_size(dtype);
     v->host = kd_alloc(bytes);
-    if (!v->host) {
-        kd_fail_memory(&g->err, name);
-        return NULL;
-    }
+    if (!v->host)
+        return kd_no_memory(g, name);
     if (values)
         memcpy(v->host, values, bytes);
     return v;
+}
+
+kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values)
+{
+    return kd_const_of(g, name, KD_F32, shape, values);
 }
 
 kd_node *kd_node_new(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in)
@@ -217,7 +246,7 @@ kd_node *kd_node_new(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in)
     return n;
 }
 
-kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape shape)
+kd_val *kd_node_out_as(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape shape)
 {
     if (!n)
         return NULL;
@@ -228,6 +257,13 @@ kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape 
         n->out[slot] = v;
     }
     return v;
+}
+
+kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_shape shape)
+{
+    if (!n)
+        return NULL;
+    return kd_node_out_as(g, n, slot, f32_of[n->op] >> slot & 1 ? KD_F32 : n->in[0]->dtype, shape);
 }
 
 bool kd_wants(const kd_node *n, int i)
@@ -257,6 +293,12 @@ bool kd_want(kd_graph *g, bool ok, kd_op_id op, const char *expected, int n, kd_
     }
     kd_fail(&g->err, KD_EUSAGE, "%s%s%s: expected %s, got %s", kd_op_name[op], g->scope[0] ? " " : "", g->scope, expected, found);
     return false;
+}
+
+kd_val *kd_no_memory(kd_graph *g, const char *what)
+{
+    kd_fail_memory(&g->err, what);
+    return NULL;
 }
 
 int64_t kd_count(const kd_val *v)

@@ -1,7 +1,7 @@
 // Inside of a graph, for lib/op alone (graph.c, grad.c, plan.c, program.c).
 #ifndef KD_GRAPH_H
 #define KD_GRAPH_H
-#include "op/op.h"
+#include "op/backend.h"
 
 enum { KD_MAX_SCOPES = 32 };
 
@@ -12,6 +12,8 @@ struct kd_graph {
     char scope[512];                           // "down_levels.0.1.ff"
     size_t scope_end[KD_MAX_SCOPES]; int depth; // its length before each push
     int block, blocks;                         // the block being built (0: none), and how many there were
+    kd_dtype compute;                          // of a network's activations
+    const kd_backend *be;                      // that kd_grad asks; NULL: the CPU's answers
     kd_err err;
 };
 

@@ -30,8 +30,8 @@ kd_val *kd_group_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *ada,
     if (!n)
         return NULL;
     n->a.group_norm.groups = groups, n->a.group_norm.eps = eps, n->a.group_norm.act = act;
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, x->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(x->shape.d[0], groups, 2));
+    kd_val *y = kd_node_out(g, n, 0, x->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(x->shape.d[0], groups, 2));
     return y;
 }
 
@@ -44,7 +44,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     d->a = n->a;
     const kd_shape none = KD_SHAPE(0);
     for (int k = X; k <= ADA; k++) {
-        kd_val *to = kd_node_out(g, d, k, KD_F32, n->in[k] ? n->in[k]->shape : none);
+        kd_val *to = kd_node_out(g, d, k, n->in[k] ? n->in[k]->shape : none);
         if (kd_wants(n, k))
             dx[k] = k == X ? to : kd_sum(g, dx[k], to);
     }

@@ -7,7 +7,7 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, double f, kd_shape shap
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
     n->a.image.factor = f;
-    return kd_node_out(g, n, 0, KD_F32, shape);
+    return kd_node_out(g, n, 0, shape);
 }
 
 static kd_val *sum(kd_graph *g, kd_val *x, double f)
@@ -30,7 +30,7 @@ kd_val *kd_add_image(kd_graph *g, kd_val *x, kd_val *b)
                  "x [N,..,C] and b [N,C]", 2, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_add_image, 2, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, x->shape) : NULL;
+    return n ? kd_node_out(g, n, 0, x->shape) : NULL;
 }
 
 static void sum_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

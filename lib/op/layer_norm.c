@@ -16,8 +16,8 @@ kd_val *kd_layer_norm(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, double eps)
     if (!n)
         return NULL;
     n->a.layer_norm.eps = eps;
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, x->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(kd_rows(x), 2));
+    kd_val *y = kd_node_out(g, n, 0, x->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(kd_rows(x), 2));
     return y;
 }
 
@@ -26,7 +26,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->in[0], n->in[1], n->out[1], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_layer_norm_grad, 4, in);
     for (int k = 0; d && k < 3; k++) {
-        kd_val *to = kd_node_out(g, d, k, KD_F32, n->in[k]->shape);
+        kd_val *to = kd_node_out(g, d, k, n->in[k]->shape);
         if (kd_wants(n, k))
             dx[k] = kd_sum(g, dx[k], to);
     }

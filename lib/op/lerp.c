@@ -9,7 +9,7 @@ kd_val *kd_lerp(kd_graph *g, kd_val *a, kd_val *b, kd_val *f)
                  "a and b of one shape, f [1]", 3, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_lerp, 3, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, a->shape) : NULL;
+    return n ? kd_node_out(g, n, 0, a->shape) : NULL;
 }
 
 /// da = (1 - f) dy      db = f dy      df = sum of dy (b - a), in double
@@ -20,7 +20,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_node *d = kd_node_new(g, KD_OP_lerp_grad, 4, in);
     if (!d) return;
     for (int i = 0; i < 3; i++) {
-        kd_val *part = kd_node_out(g, d, i, KD_F32, n->in[i]->shape);
+        kd_val *part = kd_node_out(g, d, i, n->in[i]->shape);
         if (kd_wants(n, i)) dx[i] = kd_sum(g, dx[i], part);
     }
 }

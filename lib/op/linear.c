@@ -20,19 +20,19 @@ static bool fits(kd_val *x, kd_val *w)
 static kd_val *grad_x(kd_graph *g, kd_val *dy, kd_val *w, kd_val *acc)
 {
     kd_val *in[] = { dy, w, acc };
-    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_x, 3, in), 0, KD_F32, with_last(dy->shape, w->shape.d[1]));
+    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_x, 3, in), 0, with_last(dy->shape, w->shape.d[1]));
 }
 
 // dw = dy^T x, in the shape of w
 static kd_val *grad_w(kd_graph *g, kd_val *dy, kd_val *x, const kd_val *w)
 {
     kd_val *in[] = { dy, x };
-    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_w, 2, in), 0, KD_F32, w->shape);
+    return kd_node_out(g, kd_node_new(g, KD_OP_linear_grad_w, 2, in), 0, w->shape);
 }
 
 static kd_val *sum_rows(kd_graph *g, kd_val *x)
 {
-    return kd_node_out(g, kd_node_new(g, KD_OP_sum_rows, 1, &x), 0, KD_F32, KD_SHAPE(kd_last(x)));
+    return kd_node_out(g, kd_node_new(g, KD_OP_sum_rows, 1, &x), 0, KD_SHAPE(kd_last(x)));
 }
 
 static void products_grad(kd_graph *g, const kd_node *n, kd_val *dy, kd_val **dx)
@@ -47,14 +47,15 @@ static void products_grad(kd_graph *g, const kd_node *n, kd_val *dy, kd_val **dx
 
 kd_val *kd_linear(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res)
 {
-    kd_val *in[] = { x, w, b, res };
+    kd_val *in[] = { x, x && w ? kd_cast(g, w, x->dtype) : w, b, res };
     if (!x || !w)
         return NULL;
     const kd_shape y = with_last(x->shape, w->shape.d[0]);
-    const bool ok = fits(x, w) && (!b || (b->shape.n == 1 && b->shape.d[0] == w->shape.d[0])) && (!res || kd_shape_same(&res->shape, &y));
+    const bool ok = fits(x, w) && (!b || (b->shape.n == 1 && b->shape.d[0] == w->shape.d[0]))
+                    && (!res || (kd_shape_same(&res->shape, &y) && res->dtype == x->dtype));
     if (!kd_want(g, ok, KD_OP_linear, "x [..,K], w [M,K], b [M], res [..,M]", 4, in))
         return NULL;
-    return kd_node_out(g, kd_node_new(g, KD_OP_linear, 4, in), 0, KD_F32, y);
+    return kd_node_out(g, kd_node_new(g, KD_OP_linear, 4, in), 0, y);
 }
 
 static void linear_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
@@ -94,15 +95,15 @@ kd_val *kd_linear_geglu(kd_graph *g, kd_val *x, kd_val *w)
     if (!x || !w || !kd_want(g, fits(x, w) && w->shape.d[0] % 2 == 0, KD_OP_linear_geglu, "x [..,K], w [2F,K]", 2, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_linear_geglu, 2, in);
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, with_last(x->shape, w->shape.d[0] / 2));
-    kd_node_out(g, n, 1, KD_F32, with_last(x->shape, w->shape.d[0]));
+    kd_val *y = kd_node_out(g, n, 0, with_last(x->shape, w->shape.d[0] / 2));
+    kd_node_out(g, n, 1, with_last(x->shape, w->shape.d[0]));
     return y;
 }
 
 static void linear_geglu_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
     kd_val *in[] = { n->out[1], dy[0] };
-    kd_val *du = kd_node_out(g, kd_node_new(g, KD_OP_geglu_grad, 2, in), 0, KD_F32, n->out[1]->shape);
+    kd_val *du = kd_node_out(g, kd_node_new(g, KD_OP_geglu_grad, 2, in), 0, n->out[1]->shape);
     if (du)
         products_grad(g, n, du, dx);
 }

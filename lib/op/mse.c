@@ -10,7 +10,7 @@ kd_val *kd_mse(kd_graph *g, kd_val *a, kd_val *b, kd_val *w, kd_val *f)
     if (f) ok = ok && s->n == 4 && f->shape.n == 2 && f->shape.d[0] == s->d[1] && f->shape.d[1] == s->d[2];
     if (!kd_want(g, ok, KD_OP_mse, "a and b [N,..], w [N], and f [H,W] for a [N,H,W,C]", f ? 4 : 3, in)) return NULL;
     kd_node *n = kd_node_new(g, KD_OP_mse, 4, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, KD_SHAPE(s->d[0])) : NULL;
+    return n ? kd_node_out(g, n, 0, KD_SHAPE(s->d[0])) : NULL;
 }
 
 /// da = dl[n] w[n] 2/count f (a - b). The target b is data.
@@ -21,7 +21,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], n->in[3], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_mse_grad, 5, in);
     if (!d) return;
-    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, KD_F32, n->in[0]->shape));
+    dx[0] = kd_sum(g, dx[0], kd_node_out(g, d, 0, n->in[0]->shape));
 }
 
 const kd_op kd_op_mse = { .grad = grad };

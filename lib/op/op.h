@@ -6,7 +6,7 @@
 #include "tensor/tensor.h"
 
 typedef enum {
-#define KD_OP(name, outs, what) KD_OP_##name,
+#define KD_OP(name, outs, f32, what) KD_OP_##name,
 #include "op/ops.def"
 #undef KD_OP
     KD_OPS
@@ -17,7 +17,7 @@ enum { KD_MAX_IN = 8, KD_MAX_OUT = 4 };
 typedef struct kd_graph kd_graph;
 typedef struct kd_node kd_node;
 
-typedef enum { KD_VAL_INPUT, KD_VAL_PARAM, KD_VAL_CONST, KD_VAL_RESULT } kd_val_kind;
+typedef enum { KD_VAL_INPUT, KD_VAL_FED, KD_VAL_PARAM, KD_VAL_CONST, KD_VAL_RESULT } kd_val_kind;
 
 /// One array of a graph. Owned by the graph.
 typedef struct kd_val {
@@ -26,7 +26,7 @@ typedef struct kd_val {
     kd_shape shape;
     const char *name;         // leaves: "x", "mid_level.0.ff.up_proj.weight"; NULL for results
     kd_node *node; int slot;  // results: who computes it
-    float *host;              // constants: the values, owned
+    void *host;               // constants: the values, owned
     int64_t below;            // I64 inputs: values must be 0 to below - 1, checked by kd_program_set; 0: any value
     void *data;               // where it lives on the backend; set by kd_bind or the program's plan
     bool bound;               // by kd_bind: memory of the caller's
@@ -36,6 +36,7 @@ typedef struct kd_val {
     int64_t offset;           // in the arena
     struct kd_val *shares;    // computed in place over this one
     bool used;                // read by some node of the program, or an output
+    bool inner;               // read by its own unit alone: has no memory
     // kd_grad's
     bool wants;               // on the way from a gradient's target
     struct kd_val *grad;      // gradient accumulated so far
@@ -75,6 +76,15 @@ kd_graph *kd_graph_new(void);
 void kd_graph_free(kd_graph *g);
 int kd_graph_error(const kd_graph *g, kd_err *err);
 
+/// Names the backend that will run the graph, before kd_grad: some keep values that others compute again.
+typedef struct kd_backend kd_backend;
+void kd_graph_for(kd_graph *g, const kd_backend *be);
+/// The type of a network's activations: F32 unless set, before the network is built. A network casts its images to it and its
+/// results back to F32; products cast their weights to the type of x, whose masters remain F32. What must not lose digits
+/// is F32 in any case: noise levels, conditions and all that is computed from them alone, and what ops.def marks.
+void kd_graph_compute(kd_graph *g, kd_dtype dtype);
+kd_dtype kd_graph_compute_type(const kd_graph *g);
+
 /// Names for what follows: kd_scope_push(g, "mid_level"), ... Nested with dots. Returns the joined name of `leaf` in
 /// the present scope, kept by the graph.
 void kd_scope_push(kd_graph *g, const char *name);
@@ -87,9 +97,15 @@ const char *kd_scope_name(kd_graph *g, const char *leaf);
 void kd_block_begin(kd_graph *g);
 void kd_block_end(kd_graph *g);
 
-kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);     // uploaded before each run
-kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape);                     // F32, bound with kd_bind; one a name
-kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values); // NULL: zeros, or write to ->host
+/// Leaves. An input is set by the host, and keeps its value until it is set again. A fed value comes from the backend's or
+/// the host's memory and must be fed before each run: its memory serves other values once it has been read for the last time.
+/// A parameter is memory of the caller's, bound with kd_bind; asking for the same name again returns the same value.
+kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);
+kd_val *kd_feed(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);
+kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape);                     // F32
+/// A constant. values (NULL: zeros) are copied.
+kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values);
+kd_val *kd_const_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape, const void *values);
 
 /// The gradient of sum(y * dy) with respect to each wrt[i], as values dx[i] (NULL if y does not depend on it).
 /// dy has y's shape. May be called once a graph.
@@ -97,11 +113,14 @@ void kd_grad(kd_graph *g, kd_val *y, kd_val *dy, kd_val *const *wrt, int n, kd_v
 
 // For constructors and gradients (lib/op/*.c)
 kd_node *kd_node_new(kd_graph *g, kd_op_id op, int n_in, kd_val *const *in);         // outputs are then set with kd_node_out
-kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape shape);
+kd_val *kd_node_out(kd_graph *g, kd_node *n, int slot, kd_shape shape);              // of the type that ops.def says
+kd_val *kd_node_out_as(kd_graph *g, kd_node *n, int slot, kd_dtype dtype, kd_shape shape);
 bool kd_wants(const kd_node *n, int i);
 kd_val *kd_sum(kd_graph *g, kd_val *acc, kd_val *x);          // acc + x; x if acc is NULL
 /// False, with "linear down.0.ff.up_proj: x [64,7,7,256] and w [512,128] do not fit: expected ..." if !ok.
 bool kd_want(kd_graph *g, bool ok, kd_op_id op, const char *expected, int n, kd_val *const *in);
+/// Records that memory for `what` ran out; returns NULL.
+kd_val *kd_no_memory(kd_graph *g, const char *what);
 bool kd_draws_fit(const kd_val *index, const kd_val *rng, int64_t images);   // what dropout draws by: I64 [images], U64 [2]
 int64_t kd_rows(const kd_val *v);                             // product of all axes but the last
 int64_t kd_last(const kd_val *v);                             // the last axis
@@ -125,6 +144,10 @@ kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
 /// index, rng: as kd_dropout's; not used, and may be NULL, where a.dropout is 0.
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_val *index, kd_val *rng, kd_attn a);
 
+/// x as another float type; x itself if it has it.
+kd_val *kd_cast(kd_graph *g, kd_val *x, kd_dtype dtype);
+/// 8-bit levels as pixels: x / 255 * 2 - 1. x U8; no gradient
+kd_val *kd_pixels(kd_graph *g, kd_val *x);
 kd_val *kd_embedding(kd_graph *g, kd_val *table, kd_val *index);                     // table [R,C], index I64 [N] in 0..R-1
 kd_val *kd_fourier(kd_graph *g, kd_val *x, kd_val *w);                               // x [N,k], w [h,k] -> [N,2h]; no gradient
 kd_val *kd_patch_merge(kd_graph *g, kd_val *x, int64_t p, int64_t q);

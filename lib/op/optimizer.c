@@ -1,67 +1,83 @@
-// See optimizer.h.
+// See optimizer.h. Nodes: flatten in gaps (NULL: none); clip in square, loss; adamw and sgd in p, grad, m, v, ema, clip,
+// rates, runs. Inputs that are absent are NULL.
 #include "op/optimizer.h"
-#include <string.h>
+#include "op/program.h"
 
-/// An F32 input of n elements; nothing for NULL.
-static void input(kd_flat_node *o, int slot, int64_t n, const float *data)
+kd_val *kd_flatten(kd_graph *g, int64_t n, const int64_t (*gaps)[2], int64_t n_gaps)
 {
-    o->node.n_in = slot + 1;
-    if (!data) return;
-    o->in[slot] = (kd_val){ .kind = KD_VAL_INPUT, .dtype = KD_F32, .shape = KD_SHAPE(n), .bound = true, .used = true,
-                            .data = (void *)(uintptr_t)data };
-    o->node.in[slot] = &o->in[slot];
+    kd_val *in[] = { n_gaps ? kd_const_of(g, "gaps", KD_I64, KD_SHAPE(n_gaps, 2), gaps) : NULL };
+    kd_val *y = kd_node_out(g, kd_node_new(g, KD_OP_flatten, 1, in), 0, KD_SHAPE(n));
+    if (y)
+        kd_pin(y, 0);
+    return y;
 }
 
-static void begin(kd_flat_node *o, kd_op_id op, kd_dtype dtype, int64_t n, void *out)
+kd_val *kd_sum_squares(kd_graph *g, kd_val *x)
 {
-    memset(o, 0, sizeof *o);
-    o->out = (kd_val){ .kind = KD_VAL_RESULT, .dtype = dtype, .shape = KD_SHAPE(n), .node = &o->node, .data = out,
-                       .bound = true, .used = true };
-    o->node.op = op;
-    o->node.name = "optimizer";
-    o->node.out[0] = &o->out;
-    o->node.n_out = 1;
+    if (!x)
+        return NULL;
+    return kd_node_out_as(g, kd_node_new(g, KD_OP_sum_squares, 1, &x), 0, KD_F64, KD_SHAPE(1));
 }
 
-void kd_sum_squares_node(kd_flat_node *o, int64_t n, const float *x, double *sum)
+// Output 0 of a node that computes in place over p.
+static kd_val *in_place(kd_graph *g, kd_node *n, const kd_val *p)
 {
-    begin(o, KD_OP_sum_squares, KD_F64, 1, sum);
-    input(o, 0, n, x);
+    kd_val *out = kd_node_out(g, n, 0, p->shape);
+    if (out)
+        kd_bind(out, p->data);
+    return out;
 }
 
-void kd_accumulate_node(kd_flat_node *o, int64_t n, float *y, const float *x)
+kd_val *kd_accumulate(kd_graph *g, kd_val *y, kd_val *x)
 {
-    begin(o, KD_OP_accumulate, KD_F32, n, y);
-    input(o, 0, n, y);
-    input(o, 1, n, x);
+    kd_val *in[] = { y, x };
+    if (!y || !x || !kd_want(g, kd_shape_same(&x->shape, &y->shape) && y->bound, KD_OP_accumulate, "two arrays of one shape", 2, in))
+        return NULL;
+    return in_place(g, kd_node_new(g, KD_OP_accumulate, 2, in), y);
 }
 
-void kd_clamp_max_node(kd_flat_node *o, int64_t n, float *p, double most)
+kd_val *kd_clip(kd_graph *g, kd_val *square, kd_val *loss, double limit)
 {
-    begin(o, KD_OP_clamp_max, KD_F32, n, p);
-    input(o, 0, n, p);
-    o->node.a.clamp_max.most = most;
+    kd_val *in[] = { square, loss };
+    if (!square)
+        return NULL;
+    kd_node *n = kd_node_new(g, KD_OP_clip, 2, in);
+    if (n)
+        n->a.clip.limit = limit;
+    return kd_node_out_as(g, n, 0, KD_F64, KD_SHAPE(2));
 }
 
-void kd_adamw_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *v, float *ema,
-                   const kd_step *s, double beta1, double beta2, double eps)
+static kd_node *update(kd_graph *g, kd_op_id op, const kd_update *u)
 {
-    const float *in[] = { p, g, m, v, ema };
-    begin(o, KD_OP_adamw, KD_F32, n, p);
-    for (int i = 0; i < 5; i++) input(o, i, n, in[i]);
-    o->node.a = (kd_attr){ .adamw = { *s, beta1, beta2, eps } };
+    kd_val *in[] = { u->p, u->grad, u->m, u->v, u->ema, u->clip, u->rates, u->runs };
+    if (!u->p || !u->grad || !u->clip || !u->rates || !u->runs)
+        return NULL;
+    const bool fits = kd_count(u->grad) <= kd_count(u->p) && kd_count(u->rates) == KD_RATES && u->runs->shape.n == 2
+                      && kd_last(u->runs) == KD_RUN_COLUMNS;
+    return kd_want(g, fits, op, "p, grad [up to p's], rates [8], runs [R,4]", 8, in) ? kd_node_new(g, op, 8, in) : NULL;
 }
 
-void kd_sgd_node(kd_flat_node *o, int64_t n, float *p, const float *g, float *m, float *ema,
-                 const kd_step *s, double momentum, bool nesterov)
+kd_val *kd_adamw(kd_graph *g, const kd_update *u, double weight_decay, double beta1, double beta2, double eps)
 {
-    const float *in[] = { p, g, m, NULL, ema };
-    begin(o, KD_OP_sgd, KD_F32, n, p);
-    for (int i = 0; i < 5; i++) input(o, i, n, in[i]);
-    o->node.a = (kd_attr){ .sgd = { *s, momentum, nesterov } };
+    kd_node *n = u->m && u->v ? update(g, KD_OP_adamw, u) : NULL;
+    if (!n)
+        return NULL;
+    n->a.adamw.weight_decay = weight_decay, n->a.adamw.beta1 = beta1, n->a.adamw.beta2 = beta2, n->a.adamw.eps = eps;
+    return in_place(g, n, u->p);
 }
 
+kd_val *kd_sgd(kd_graph *g, const kd_update *u, double weight_decay, double momentum, bool nesterov)
+{
+    kd_node *n = update(g, KD_OP_sgd, u);
+    if (!n)
+        return NULL;
+    n->a.sgd.weight_decay = weight_decay, n->a.sgd.momentum = momentum, n->a.sgd.nesterov = nesterov;
+    return in_place(g, n, u->p);
+}
+
+const kd_op kd_op_flatten = { .grad = NULL };
 const kd_op kd_op_sum_squares = { .grad = NULL };
-const kd_op kd_op_accumulate = { .in_place = 1 << 0 };
-const kd_op kd_op_adamw = { .in_place = 1 << 0 };
-const kd_op kd_op_sgd = { .in_place = 1 << 0 };
+const kd_op kd_op_accumulate = { .grad = NULL };
+const kd_op kd_op_clip = { .grad = NULL };
+const kd_op kd_op_adamw = { .grad = NULL };
+const kd_op kd_op_sgd = { .grad = NULL };

@@ -7,7 +7,7 @@ static kd_val *node(kd_graph *g, kd_op_id op, kd_val *x, int64_t p, int64_t q, k
     kd_node *n = kd_node_new(g, op, 1, &x);
     if (!n) return NULL;
     n->a.patch.p = p, n->a.patch.q = q;
-    return kd_node_out(g, n, 0, KD_F32, shape);
+    return kd_node_out(g, n, 0, shape);
 }
 
 kd_val *kd_pixel_unshuffle(kd_graph *g, kd_val *x, int64_t p, int64_t q)

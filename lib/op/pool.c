@@ -11,8 +11,8 @@ kd_val *kd_pool(kd_graph *g, kd_val *x, kd_pooling p)
     kd_node *n = kd_node_new(g, KD_OP_pool, 1, &x);
     if (!n) return NULL;
     n->a.pool = p;
-    return kd_node_out(g, n, 0, KD_F32,
-                       KD_SHAPE(d[0], (d[1] + 2 * p.pad - p.size) / p.stride + 1, (d[2] + 2 * p.pad - p.size) / p.stride + 1, d[3]));
+    return kd_node_out(g, n, 0, KD_SHAPE(d[0], (d[1] + 2 * p.pad - p.size) / p.stride + 1,
+                                         (d[2] + 2 * p.pad - p.size) / p.stride + 1, d[3]));
 }
 
 const kd_op kd_op_pool = { .grad = NULL };

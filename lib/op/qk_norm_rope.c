@@ -11,7 +11,7 @@ kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos)
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_rope_table, 2, in);
     if (!n) return NULL;
-    return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(pos->shape.d[0], freqs->shape.d[0], 2 * freqs->shape.d[1], 2));
+    return kd_node_out(g, n, 0, KD_SHAPE(pos->shape.d[0], freqs->shape.d[0], 2 * freqs->shape.d[1], 2));
 }
 
 /// rope [T,heads,d/4,2] and scale [heads] fit qkv [N,H,W,3*heads*d].
@@ -34,8 +34,8 @@ kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope)
     kd_node *n = kd_node_new(g, KD_OP_qk_norm_rope, 3, in);
     if (!n) return NULL;
     n->a.qk_norm_rope.eps = 1e-6;
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, qkv->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
+    kd_val *y = kd_node_out(g, n, 0, qkv->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
     return y;
 }
 
@@ -47,8 +47,8 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->out[0], n->out[1], n->in[1], n->in[2], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_qk_norm_rope_grad, 5, in);
     if (!d) return;
-    kd_val *to_qkv = kd_node_out(g, d, 0, KD_F32, n->in[0]->shape);
-    kd_val *to_scale = kd_node_out(g, d, 1, KD_F32, n->in[1]->shape);
+    kd_val *to_qkv = kd_node_out(g, d, 0, n->in[0]->shape);
+    kd_val *to_scale = kd_node_out(g, d, 1, n->in[1]->shape);
     if (kd_wants(n, 0)) dx[0] = kd_sum(g, dx[0], to_qkv);
     if (kd_wants(n, 1)) dx[1] = kd_sum(g, dx[1], to_scale);
 }

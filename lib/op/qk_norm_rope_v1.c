@@ -11,7 +11,7 @@ kd_val *kd_rope_table_v1(kd_graph *g, kd_val *freqs_h, kd_val *freqs_w, kd_val *
                  KD_OP_rope_table_v1, "freqs_h and freqs_w [heads,d/4] and pos [T,2]", 3, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_rope_table_v1, 3, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, KD_SHAPE(pos->shape.d[0], freqs_h->shape.d[0], 2 * freqs_h->shape.d[1], 2)) : NULL;
+    return n ? kd_node_out(g, n, 0, KD_SHAPE(pos->shape.d[0], freqs_h->shape.d[0], 2 * freqs_h->shape.d[1], 2)) : NULL;
 }
 
 /// An angle is position times exp(frequency): its derivative for the frequency is the angle itself.
@@ -21,7 +21,7 @@ static void table_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val 
     kd_val *in[] = { n->in[0], n->in[1], n->in[2], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_rope_table_v1_grad, 4, in);
     for (int k = 0; d && k < 2; k++) {
-        kd_val *to = kd_node_out(g, d, k, KD_F32, n->in[k]->shape);
+        kd_val *to = kd_node_out(g, d, k, n->in[k]->shape);
         if (kd_wants(n, k)) dx[k] = kd_sum(g, dx[k], to);
     }
 }
@@ -45,8 +45,8 @@ kd_val *kd_qk_norm_rope_v1(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope
     kd_node *n = kd_node_new(g, KD_OP_qk_norm_rope_v1, 3, in);
     if (!n) return NULL;
     n->a.qk_norm_rope.eps = 1e-6;
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, qkv->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
+    kd_val *y = kd_node_out(g, n, 0, qkv->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(qkv->shape.d[0], rope->shape.d[0], 2, scale->shape.d[0]));
     return y;
 }
 
@@ -58,7 +58,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_val *in[] = { n->out[0], n->out[1], n->in[1], n->in[2], dy[0] };
     kd_node *d = kd_node_new(g, KD_OP_qk_norm_rope_v1_grad, 5, in);
     for (int k = 0; d && k < 3; k++) {
-        kd_val *to = kd_node_out(g, d, k, KD_F32, n->in[k]->shape);
+        kd_val *to = kd_node_out(g, d, k, n->in[k]->shape);
         if (kd_wants(n, k)) dx[k] = kd_sum(g, dx[k], to);
     }
 }

@@ -7,7 +7,7 @@ static kd_val *node(kd_graph *g, kd_val *x, kd_resampling how, bool transposed, 
     kd_node *n = kd_node_new(g, KD_OP_resample, 1, &x);
     if (!n) return NULL;
     n->a.resample.how = how, n->a.resample.transposed = transposed;
-    return kd_node_out(g, n, 0, KD_F32, shape);
+    return kd_node_out(g, n, 0, shape);
 }
 
 kd_val *kd_resample(kd_graph *g, kd_val *x, kd_resampling how)

@@ -13,8 +13,8 @@ kd_val *kd_rms_norm(kd_graph *g, kd_val *x, kd_val *s, float offset, float eps)
     kd_node *n = kd_node_new(g, KD_OP_rms_norm, 2, in);
     if (!n) return NULL;
     n->a.rms_norm.offset = offset, n->a.rms_norm.eps = eps;
-    kd_val *y = kd_node_out(g, n, 0, KD_F32, x->shape);
-    kd_node_out(g, n, 1, KD_F32, KD_SHAPE(kd_rows(x)));
+    kd_val *y = kd_node_out(g, n, 0, x->shape);
+    kd_node_out(g, n, 1, KD_SHAPE(kd_rows(x)));
     return y;
 }
 
@@ -27,7 +27,7 @@ static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
     kd_node *d = kd_node_new(g, KD_OP_rms_norm_grad, 5, in);
     if (!d) return;
     d->a = n->a;
-    kd_val *to_x = kd_node_out(g, d, 0, KD_F32, n->in[0]->shape), *to_s = kd_node_out(g, d, 1, KD_F32, n->in[1]->shape);
+    kd_val *to_x = kd_node_out(g, d, 0, n->in[0]->shape), *to_s = kd_node_out(g, d, 1, n->in[1]->shape);
     if (kd_wants(n, 0)) dx[0] = to_x;
     if (kd_wants(n, 1)) dx[1] = kd_sum(g, dx[1], to_s);
 }

@@ -15,7 +15,7 @@ kd_val *kd_row_mix(kd_graph *g, kd_val *a, kd_val *sa, kd_val *b, kd_val *sb)
                  KD_OP_row_mix, "a [N,..], sa [N], and b like a with sb [N] or neither", alone ? 2 : 4, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_row_mix, 4, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, a->shape) : NULL;
+    return n ? kd_node_out(g, n, 0, a->shape) : NULL;
 }
 
 static void grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

@@ -1,21 +1,20 @@
-// Products with a constant, and a limit from above. Node: in x; out y; a.scale or a.clamp_max.
+// Products with a constant, and limits. Nodes: in x; out y.
 #include "op/unet.h"
 
 kd_val *kd_scale(kd_graph *g, kd_val *x, double f)
 {
     if (!x || f == 1) return x;
     kd_node *n = kd_node_new(g, KD_OP_scale, 1, &x);
-    if (!n) return NULL;
-    n->a.scale.factor = f;
-    return kd_node_out(g, n, 0, KD_F32, x->shape);
+    if (n) n->a.scale.factor = f;
+    return kd_node_out(g, n, 0, x->shape);
 }
 
-kd_val *kd_clamp_max(kd_graph *g, kd_val *x, double most)
+kd_val *kd_clamp(kd_graph *g, kd_val *x, double low, double high)
 {
-    kd_node *n = x ? kd_node_new(g, KD_OP_clamp_max, 1, &x) : NULL;
-    if (!n) return NULL;
-    n->a.clamp_max.most = most;
-    return kd_node_out(g, n, 0, KD_F32, x->shape);
+    if (!x) return NULL;
+    kd_node *n = kd_node_new(g, KD_OP_clamp, 1, &x);
+    if (n) n->a.clamp.low = low, n->a.clamp.high = high;
+    return kd_node_out(g, n, 0, x->shape);
 }
 
 static void scale_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
@@ -31,4 +30,4 @@ static void clamp_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val 
 }
 
 const kd_op kd_op_scale = { .grad = scale_grad, .in_place = 1 << 0 };
-const kd_op kd_op_clamp_max = { .grad = clamp_grad, .in_place = 1 << 0 };
+const kd_op kd_op_clamp = { .grad = clamp_grad, .in_place = 1 << 0 };

@@ -9,7 +9,7 @@ kd_val *kd_timestep_embedding(kd_graph *g, kd_val *t, int64_t dim, double max_pe
     kd_node *n = kd_node_new(g, KD_OP_timestep, 1, &t);
     if (!n) return NULL;
     n->a.timestep.max_period = max_period;
-    return kd_node_out(g, n, 0, KD_F32, KD_SHAPE(t->shape.d[0], dim));
+    return kd_node_out(g, n, 0, KD_SHAPE(t->shape.d[0], dim));
 }
 
 const kd_op kd_op_timestep = { .grad = NULL };

@@ -14,7 +14,7 @@ kd_val *kd_tokens(kd_graph *g, kd_val *x, kd_val *first, kd_val *pos)
     kd_val *in[] = { x, first, pos };
     if (!kd_want(g, x->shape.n >= 1 && fits(x, first, pos), KD_OP_tokens, "x [N,H,W,C], first [C] and pos [1+HW,C]", 3, in)) return NULL;
     kd_node *n = kd_node_new(g, KD_OP_tokens, 3, in);
-    return n ? kd_node_out(g, n, 0, KD_F32, KD_SHAPE(x->shape.d[0], 1, kd_rows(pos), kd_last(x))) : NULL;
+    return n ? kd_node_out(g, n, 0, KD_SHAPE(x->shape.d[0], 1, kd_rows(pos), kd_last(x))) : NULL;
 }
 
 const kd_op kd_op_tokens = { .grad = NULL };

@@ -36,8 +36,8 @@ kd_val *kd_rope_table_v1(kd_graph *g, kd_val *freqs_h, kd_val *freqs_w, kd_val *
 /// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table_v1. Attention's factor
 /// is then 1/sqrt(d) still.
 kd_val *kd_qk_norm_rope_v1(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
-/// min(x, most); its gradient passes as if nothing had been cut.
-kd_val *kd_clamp_max(kd_graph *g, kd_val *x, double most);
+/// min(max(x, low), high), NaN where x is; its gradient passes as if nothing had been cut.
+kd_val *kd_clamp(kd_graph *g, kd_val *x, double low, double high);
 
 // Resampling and pools -----------------------------------------------------------------------------------------------
 
@@ -80,7 +80,6 @@ kd_val *kd_gauss_nll(kd_graph *g, kd_val *a, kd_val *b, kd_val *logvar);
 /// and at the first step minus the log-likelihood of x0, an image of 256 levels at [-1, 1], under the normal distribution cut
 /// into its levels. Nichol & Dhariwal 2021, arXiv:2102.09672, sec. 3.1; peer guided_diffusion/losses.py.
 /// range, eps, noise, x0 [N,..]
-enum { KD_BOUND_MID, KD_BOUND_HALF, KD_BOUND_TRUE, KD_BOUND_MEAN, KD_BOUND_FIRST, KD_BOUND_WEIGHT, KD_BOUND_FACTORS };
 kd_val *kd_bound(kd_graph *g, kd_val *range, kd_val *eps, kd_val *noise, kd_val *x0, kd_val *k);
 
 #endif

@@ -65,31 +65,17 @@ static int put_meta(const kd_trainer *t, kd_frame *f, const kd_dataset *d, kd_er
     return put_num(f, "kd_clip", t->o.clip, err);
 }
 
-// An array of the state in memory that can be read: as it is, or downloaded into *copy.
-static int readable(const kd_trainer *t, const part *p, float **copy, float **at, kd_err *err)
+// Lets the frame's tensors point into one array of the state, which is mapped for it.
+static int put_part(const kd_trainer *t, kd_frame *f, const part *p, void **mapped, kd_err *err)
 {
-    const size_t bytes = (size_t)part_size(t, p) * sizeof(float);
-    if (t->be->host) {
-        *at = p->on_backend;
-        return 0;
-    }
-    if (!(*copy = kd_alloc(bytes))) return kd_fail_memory(err, "a checkpoint");
-    *at = *copy;
-    return t->be->download(t->be, *copy, p->on_backend, bytes, err);
-}
-
-// Lets the frame's tensors point into one array.
-static int put_part(const kd_trainer *t, kd_frame *f, const part *p, float **copy, kd_err *err)
-{
-    float *at = NULL;
     if (!p->on_backend) return 0;
-    KD_TRY(readable(t, p, copy, &at, err));
+    KD_TRY(t->be->map(t->be, p->on_backend, (size_t)part_size(t, p) * sizeof(float), KD_MAP_READ, mapped, err));
     for (int i = 0; i < t->ps->n; i++) {
         const kd_param_info *q = &t->ps->p[i];
         kd_str name = {0};
         if (p->trained_only && q->group < 0) continue;
         if (!kd_str_printf(&name, err, "%s%s", p->prefix, q->name))
-            kd_frame_add(f, name.p, KD_F32, q->shape, at + q->offset, NULL, err);
+            kd_frame_add(f, name.p, KD_F32, q->shape, (float *)*mapped + q->offset, NULL, err);
         free(name.p);
         if (err->code) return err->code;
     }
@@ -99,14 +85,14 @@ static int put_part(const kd_trainer *t, kd_frame *f, const part *p, float **cop
 int kd_trainer_save(kd_trainer *t, const char *path, const kd_dataset *d, kd_err *err)
 {
     part p[PARTS];
-    float *copy[PARTS] = {0};
+    void *mapped[PARTS] = {0};
     kd_out *out = NULL;
     kd_frame *f = kd_frame_new();
 
     parts_of(t, p);
     if (!f) kd_fail_memory(err, "a checkpoint");
     else put_meta(t, f, d, err);
-    for (int k = 0; k < PARTS && !err->code; k++) put_part(t, f, &p[k], &copy[k], err);
+    for (int k = 0; k < PARTS && !err->code; k++) put_part(t, f, &p[k], &mapped[k], err);
     if (err->code) goto done;
     if (kd_out_open(&out, path, true, err)) goto done;
     if (kd_safetensors_write(out, f, err)) goto done;
@@ -114,7 +100,8 @@ int kd_trainer_save(kd_trainer *t, const char *path, const kd_dataset *d, kd_err
 done:
     kd_out_close(out);
     kd_frame_free(f);
-    for (int k = 0; k < PARTS; k++) kd_free(copy[k]);
+    for (int k = 0; k < PARTS; k++)
+        if (mapped[k]) t->be->unmap(t->be, mapped[k], err);
     return err->code;
 }
 
@@ -212,32 +199,33 @@ static int get_counts(kd_trainer *t, const kd_frame *f, const char *path, bool s
     return t->has_loss ? get_num_from(f, path, "kd_loss", -INFINITY, &t->ema_loss, err) : 0;      // a likelihood's: either sign
 }
 
+// Copies a parameter's tensor out of the frame, and frees it there.
+static int get_tensor(float *to, const kd_param_info *q, const kd_frame *f, const char *path, const char *name, kd_err *err)
+{
+    kd_tensor *x = kd_frame_get(f, name);
+    char want[128], got[128];
+    if (!x) return kd_fail(err, KD_EFORMAT, "%s: tensor %s is missing", path, name);
+    if (x->dtype != KD_F32 || !kd_shape_same(&x->shape, &q->shape))
+        return kd_fail(err, KD_EFORMAT, "%s: tensor %s: expected F32 %s, got %s %s", path, name,
+                       kd_shape_str(want, sizeof want, &q->shape), kd_dtype_name(x->dtype), kd_shape_str(got, sizeof got, &x->shape));
+    memcpy(to, x->data, (size_t)q->count * sizeof(float));
+    kd_tensor_release(x);
+    return 0;
+}
+
 static int get_part(kd_trainer *t, const kd_frame *f, const char *path, const part *p, kd_err *err)
 {
-    const size_t bytes = (size_t)part_size(t, p) * sizeof(float);
-    float *copy = t->be->host ? p->on_backend : kd_alloc(bytes);
-    if (!copy) return kd_fail_memory(err, "a checkpoint");
+    void *host;
+    KD_TRY(t->be->map(t->be, p->on_backend, (size_t)part_size(t, p) * sizeof(float), KD_MAP_READ | KD_MAP_WRITE, &host, err));
     for (int i = 0; i < t->ps->n && !err->code; i++) {
         const kd_param_info *q = &t->ps->p[i];
         kd_str name = {0};
         if (p->trained_only && q->group < 0) continue;
-        if (kd_str_printf(&name, err, "%s%s", p->prefix, q->name)) break;
-        kd_tensor *x = kd_frame_get(f, name.p);
-        char want[128], got[128];
-        if (!x)
-            kd_fail(err, KD_EFORMAT, "%s: tensor %s is missing", path, name.p);
-        else if (x->dtype != KD_F32 || !kd_shape_same(&x->shape, &q->shape))
-            kd_fail(err, KD_EFORMAT, "%s: tensor %s: expected F32 %s, got %s %s", path, name.p,
-                    kd_shape_str(want, sizeof want, &q->shape), kd_dtype_name(x->dtype), kd_shape_str(got, sizeof got, &x->shape));
-        else {
-            memcpy(copy + q->offset, x->data, (size_t)q->count * sizeof(float));
-            kd_tensor_release(x);
-        }
+        if (!kd_str_printf(&name, err, "%s%s", p->prefix, q->name))
+            get_tensor((float *)host + q->offset, q, f, path, name.p, err);
         free(name.p);
     }
-    if (t->be->host) return err->code;
-    if (!err->code) t->be->upload(t->be, p->on_backend, copy, bytes, err);
-    kd_free(copy);
+    t->be->unmap(t->be, host, err);
     return err->code;
 }
 
@@ -276,6 +264,7 @@ int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd
     const bool same_optimizer = c->sgd == t->c->sgd && kd_opt_has_m(c) == kd_opt_has_m(t->c);
     for (int k = 0; k < PARTS; k++)
         if (p[k].on_backend && (same_optimizer || !p[k].trained_only) && get_part(t, f, path, &p[k], err)) goto done;
+    t->filled = NULL;
     get_counts(t, f, path, same_optimizer, err);
 done:
     kd_config_free(c);

@@ -1,8 +1,11 @@
-// Each pass runs over whole groups: a group is one run of the flat arrays, padding included (its values and gradients are
-// 0, and stay so). Idle parameters cut a group into several runs.
+// A group is one run of the flat arrays, padding included (its values and gradients are 0, and remain so). Idle and bounded
+// parameters cut a group into several runs.
 #include "train/optimizer.h"
-#include "op/optimizer.h"
+#include "base/memory.h"
+#include "op/program.h"
+#include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
 // The state ------------------------------------------------------------------------------------------------------------
 
@@ -17,23 +20,17 @@ int64_t kd_opt_state_bytes(const kd_params *ps, const kd_config *c)
 int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const kd_config *c, kd_err *err)
 {
     const size_t all = (size_t)ps->total * sizeof(float), trained = (size_t)ps->trained * sizeof(float);
-    kd_flat_node norm;
     *s = (kd_opt_state){0};
-    kd_sum_squares_node(&norm, ps->trained, (const float *)s, NULL);     // for its size only: not run
-    const size_t scratch = be->scratch(be, &norm.node);
-
     if (be->alloc(be, (void **)&s->w, all, err) || be->alloc(be, (void **)&s->ema, all, err)
         || (kd_opt_has_m(c) && be->alloc(be, (void **)&s->m, trained, err))
-        || (kd_opt_has_v(c) && be->alloc(be, (void **)&s->v, trained, err))
-        || be->alloc(be, (void **)&s->sum, sizeof *s->sum, err)
-        || (scratch && be->alloc(be, &s->scratch, scratch, err)))
+        || (kd_opt_has_v(c) && be->alloc(be, (void **)&s->v, trained, err)))
         kd_opt_state_free(s, be);
     return err->code;
 }
 
 void kd_opt_state_free(kd_opt_state *s, kd_backend *be)
 {
-    void *arrays[] = { s->w, s->ema, s->m, s->v, s->sum, s->scratch };
+    void *arrays[] = { s->w, s->ema, s->m, s->v };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (arrays[i]) be->free(be, arrays[i]);
     *s = (kd_opt_state){0};
@@ -41,40 +38,27 @@ void kd_opt_state_free(kd_opt_state *s, kd_backend *be)
 
 // The gradient ---------------------------------------------------------------------------------------------------------
 
-static int run(kd_backend *be, const kd_flat_node *o, void *scratch, kd_err *err)
+// Where no gradient is computed: between the parameters' places, and at those of idle ones. gaps: room for ps->n + 1.
+static int64_t find_gaps(int64_t (*gaps)[2], const kd_params *ps)
 {
-    return be->run(be, &o->node, scratch, err);
-}
-
-int kd_grad_norm(kd_backend *be, const kd_params *ps, const kd_opt_state *s, double *norm, kd_err *err)
-{
-    kd_flat_node o;
-    kd_sum_squares_node(&o, ps->trained, s->grad, s->sum);
-    KD_TRY(run(be, &o, s->scratch, err));
-    KD_TRY(be->download(be, norm, s->sum, sizeof *norm, err));
-    *norm = sqrt(*norm);
-    return 0;
-}
-
-double kd_clip_factor(double norm, double limit) { return limit > 0 ? fmin(1, limit / (norm + 1e-6)) : 1; }
-
-int kd_grad_accumulate(kd_backend *be, const kd_params *ps, float *to, const float *part, kd_err *err)
-{
-    kd_flat_node o;
-    kd_accumulate_node(&o, ps->trained, to, part);
-    return run(be, &o, NULL, err);
-}
-
-/// What a parameter may not exceed (transformer v1's scales) it is set to.
-static int clamp(kd_backend *be, const kd_params *ps, const kd_opt_state *s, kd_err *err)
-{
-    for (int i = 0; i < ps->n; i++) {
-        kd_flat_node o;
-        if (ps->p[i].group < 0 || ps->p[i].idle || isinf(ps->p[i].most)) continue;
-        kd_clamp_max_node(&o, ps->p[i].count, s->w + ps->p[i].offset, ps->p[i].most);
-        KD_TRY(run(be, &o, NULL, err));
+    int64_t at = 0, n = 0;
+    for (int i = 0; i <= ps->n; i++) {
+        const kd_param_info *p = i < ps->n ? &ps->p[i] : NULL;
+        if (p && (p->group < 0 || p->idle)) continue;
+        const int64_t end = p ? p->offset : ps->trained;
+        if (end > at) gaps[n][0] = at, gaps[n++][1] = end - at;
+        if (p) at = p->offset + p->count;
     }
-    return 0;
+    return n;
+}
+
+kd_val *kd_opt_flatten(kd_graph *g, const kd_params *ps)
+{
+    int64_t (*gaps)[2] = malloc((size_t)(ps->n + 1) * sizeof *gaps);
+    if (!gaps) return kd_no_memory(g, "the gradient's gaps");
+    kd_val *flat = kd_flatten(g, ps->trained, gaps, find_gaps(gaps, ps));
+    free(gaps);
+    return flat;
 }
 
 // The step -------------------------------------------------------------------------------------------------------------
@@ -85,39 +69,61 @@ void kd_group_rates(double lr[4], double base)
     lr[2] = lr[3] = base / 3;
 }
 
-/// End of the run of parameters like the i-th: of its group, and idle or not as it is.
+void kd_opt_rates(double rates[KD_RATES], const kd_config *c, int64_t step, const double lr[4], double decay)
+{
+    for (int k = 0; k < 4; k++) rates[KD_RATE_LR + k] = lr[k];
+    rates[KD_RATE_EMA] = decay;
+    rates[KD_RATE_BIAS1] = 1 - pow(c->beta1, (double)step);
+    rates[KD_RATE_BIAS2] = 1 - pow(c->beta2, (double)step);
+    rates[KD_RATE_FIRST] = step <= 1;
+}
+
+// End of the run of parameters like the i-th: of its group, with its limit, and idle or not as it is.
 static int run_end(const kd_params *ps, int i)
 {
+    const kd_param_info *p = ps->p;
     int k = i + 1;
-    while (k < ps->n && ps->p[k].group == ps->p[i].group && ps->p[k].idle == ps->p[i].idle) k++;
+    while (k < ps->n && p[k].group == p[i].group && p[k].idle == p[i].idle && p[k].most == p[i].most) k++;
     return k;
 }
 
-/// The rule of the i-th parameter, over n elements from its place on. SGD that learns nothing moves ema alone.
-static void update(kd_flat_node *o, const kd_opt_state *s, const kd_config *c, const kd_param_info *p, int64_t n, kd_step rule)
+static kd_val *runs_of(kd_graph *g, const kd_params *ps)
 {
-    const int64_t a = p->offset;
-    rule.weight_decay = p->group % 2 ? 0 : c->weight_decay;
-    if (p->idle) {
-        rule.lr = 0;
-        kd_sgd_node(o, n, s->w + a, s->grad + a, NULL, s->ema + a, &rule, 0, false);
-    } else if (c->sgd)
-        kd_sgd_node(o, n, s->w + a, s->grad + a, s->m ? s->m + a : NULL, s->ema + a, &rule, c->momentum, c->nesterov);
-    else
-        kd_adamw_node(o, n, s->w + a, s->grad + a, s->m + a, s->v + a, s->ema + a, &rule, c->beta1, c->beta2, c->eps);
-}
-
-int kd_opt_step(kd_backend *be, const kd_params *ps, const kd_config *c, const kd_opt_state *s, int64_t step,
-                const double lr[4], double clip_factor, double ema_decay, kd_err *err)
-{
+    double (*runs)[KD_RUN_COLUMNS] = malloc((size_t)(ps->n + 1) * sizeof *runs);
+    int64_t n = 0;
+    if (!runs) return kd_no_memory(g, "the optimizer's runs");
     for (int i = 0, next; i < ps->n && ps->p[i].group >= 0; i = next) {
         const kd_param_info *p = &ps->p[i];
         next = run_end(ps, i);
-        const int64_t n = (next < ps->n ? ps->p[next].offset : ps->total) - p->offset;
-        const kd_step rule = { .step = step, .lr = lr[p->group], .clip = clip_factor, .ema_decay = ema_decay };
-        kd_flat_node o;
-        update(&o, s, c, p, n, rule);
-        KD_TRY(run(be, &o, NULL, err));
+        assert(p->most >= 0 && "padding stays 0");
+        runs[n][KD_RUN_FIRST] = (double)p->offset;
+        runs[n][KD_RUN_COUNT] = (double)((next < ps->n ? ps->p[next].offset : ps->total) - p->offset);
+        runs[n][KD_RUN_GROUP] = p->idle ? -1 : p->group;
+        runs[n++][KD_RUN_MOST] = p->most;
     }
-    return clamp(be, ps, s, err);
+    kd_val *v = kd_const_of(g, "runs", KD_F64, KD_SHAPE(n, KD_RUN_COLUMNS), runs);
+    free(runs);
+    return v;
+}
+
+// A leaf over memory of the state; NULL for an array that it does not have.
+static kd_val *array(kd_graph *g, const char *name, int64_t n, float *data)
+{
+    kd_val *v = data ? kd_param(g, name, KD_SHAPE(n)) : NULL;
+    if (v) kd_bind(v, data);
+    return v;
+}
+
+void kd_opt_append(kd_opt_step *o, kd_graph *g, const kd_params *ps, const kd_config *c, const kd_opt_state *s, kd_val *grad,
+                   kd_val *loss, double limit)
+{
+    kd_scope_push(g, "optimizer");
+    o->rates = kd_input(g, "rates", KD_F64, KD_SHAPE(KD_RATES));
+    o->clip = kd_clip(g, kd_sum_squares(g, grad), loss, limit);
+    const kd_update u = { .p = array(g, "optimizer.w", ps->trained, s->w), .grad = grad, .m = array(g, "optimizer.m", ps->trained, s->m),
+                          .v = array(g, "optimizer.v", ps->trained, s->v), .ema = array(g, "optimizer.ema", ps->trained, s->ema),
+                          .clip = o->clip, .rates = o->rates, .runs = runs_of(g, ps) };
+    o->done = c->sgd ? kd_sgd(g, &u, c->weight_decay, c->momentum, c->nesterov)
+                     : kd_adamw(g, &u, c->weight_decay, c->beta1, c->beta2, c->eps);
+    kd_scope_pop(g);
 }

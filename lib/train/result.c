@@ -24,12 +24,12 @@ int kd_trainer_result(kd_trainer *t, const kd_dataset *d, const char *history, c
     kd_model *m = NULL;
     kd_frame *f = NULL;
     kd_out *out = NULL;
-    if (kd_trainer_ema(t, &m, err) || kd_model_frame_lent(&f, m, err) || put_meta(t, d, history, f, err)) goto done;
+    if (kd_trainer_map_ema(t, &m, err) || kd_model_frame_lent(&f, m, err) || put_meta(t, d, history, f, err)) goto done;
     if (kd_out_open(&out, path, true, err) || kd_safetensors_write(out, f, err)) goto done;
     kd_out_commit(out, err);
 done:
     kd_out_close(out);
     kd_frame_free(f);
-    kd_model_free(m);
+    kd_trainer_unmap_ema(t, m, err);
     return err->code;
 }

@@ -15,6 +15,7 @@ typedef struct kd_train_opts {
     bool checkpointing;        // recompute blocks in the backward pass: less memory, the same numbers
     double lr;                 // base rate; 0: the config's
     bool gns;                  // estimate the gradient noise scale (accum > 1); noise levels are then not stratified
+    kd_dtype compute;          // of the network's activations; 0 is F32
     bool resumed;              // kd_trainer_load follows: no weights are drawn
 } kd_train_opts;
 
@@ -46,7 +47,10 @@ double kd_trainer_loss(const kd_trainer *t);                 // running average 
 const kd_config *kd_trainer_config(const kd_trainer *t);
 const kd_train_opts *kd_trainer_opts(const kd_trainer *t);
 int64_t kd_trainer_parameters(const kd_trainer *t);          // trained ones
-kd_program *kd_trainer_program(const kd_trainer *t);         // for its profile
+
+/// Measures the time of each op of the following steps, and prints it (kd_program_profile).
+void kd_trainer_profile(kd_trainer *t, bool on);
+int kd_trainer_profile_print(const kd_trainer *t, FILE *to);
 
 /// What a run takes, known before the first step.
 typedef struct kd_train_plan {
@@ -62,8 +66,10 @@ kd_train_plan kd_trainer_plan(const kd_trainer *t);
 /// The trained weights become those of the running average, whose decay (and the loss's) starts anew.
 int kd_trainer_reset_ema(kd_trainer *t, kd_err *err);
 
-/// The EMA model: on the CPU the trainer's own weights, good until the next step, else a copy.
-int kd_trainer_ema(kd_trainer *t, kd_model **m, kd_err *err);
+/// The EMA model, for reading: on the CPU the trainer's own weights, elsewhere a copy. No step may be taken before
+/// kd_trainer_unmap_ema, which frees it (NULL is fine).
+int kd_trainer_map_ema(kd_trainer *t, kd_model **m, kd_err *err);
+int kd_trainer_unmap_ema(kd_trainer *t, kd_model *m, kd_err *err);
 
 // checkpoint.c: formats/checkpoint.md ----------------------------------------------------------------------------------
 

@@ -20,13 +20,16 @@ struct kd_trainer {
 
     // The means
     kd_loss_graph lg;                      // its graph is the program's: lg.g is NULL then
-    kd_val *dloss;                         // input [N]: gradient of the mean over the step with respect to each loss
-    kd_program *p;
-    float *micro;                          // gradient of the last micro-batch, in the program's memory. s.grad: the same, or,
-                                           // with accum > 1, their sum, allocated
-    kd_batch batch;
-    float *ones, *loss;                    // [N] on the host: for dloss, from lg.loss
-    double flops_forward;                  // of an image
+    kd_program *p;                         // a micro-batch; without accumulation the optimizer's step too
+    kd_program *update;                    // with accumulation: the optimizer's step
+    kd_val *flat;                          // output of p: the gradient [ps->trained], divided by accum
+    kd_val *square;                        // output of p with gns: its squared norm, F64
+    float *sum;                            // with accumulation: the gradients' sum, on the backend
+    kd_opt_step opt;
+    float *sigma, *loss;                   // [N] on the host: of the batch that is filled, of the last one run
+    const kd_dataset *filled;              // the program's inputs hold a micro-batch of this that was not run yet; or NULL
+    int64_t filled_step, filled_part;      // which one
+    double flops_forward;                  // per image
 };
 
 #endif

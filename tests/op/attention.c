@@ -84,7 +84,7 @@ static const int64_t unet[][8] = { /* N, H, W, heads, d, keys (0: self), heads f
 /// Every third key of the sequence is padding, the first never.
 static void fill_padding(kd_val *p, int64_t keys)
 {
-    for (int64_t i = 0; p && i < kd_count(p); i++) p->host[i] = i % keys % 3 == 2;
+    for (int64_t i = 0; p && i < kd_count(p); i++) ((float *)p->host)[i] = i % keys % 3 == 2;
 }
 
 static kd_val *build_unet(t_build *b)

@@ -19,7 +19,7 @@ static kd_val *build(t_build *b)
     for (int64_t n = 0; k && n < c[0]; n++) {
         double f[KD_BOUND_FACTORS];
         factors(f, n, c[2]);
-        for (int i = 0; i < KD_BOUND_FACTORS; i++) k->host[n * KD_BOUND_FACTORS + i] = (float)f[i];
+        for (int i = 0; i < KD_BOUND_FACTORS; i++) ((float *)k->host)[n * KD_BOUND_FACTORS + i] = (float)f[i];
     }
     return kd_bound(b->g, range, data[0], data[1], data[2], k);
 }

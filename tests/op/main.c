@@ -1,10 +1,12 @@
-// build/test-op [NAME] [--case=K] [--cpu=base|avx2|avx512]: runs the tests of the other files in this folder.
-// Prints a line a case, `ok` or `FAIL` with the line that repeats it, and last `N passed, N failed`.
+// build/test-op [NAME] [--case=K] [--cpu=base|avx2|avx512] [--device=NAME]: runs the tests of the other files in this folder.
+// Prints one line per case, `ok` or `FAIL` with the line that repeats it, and last `N passed, N failed`. On another device
+// than the CPU everything is the same, and image by image the bits must be those of a second run on it.
 #include "tests/op/test.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/random.h"
 #include "cpu/cpu.h"
+#include "device/device.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -85,17 +87,30 @@ static void *numbers(int k, t_dist dist, int64_t n)
 
 enum { GUARD = 64, GUARD_BYTE = 0xff };                             // floats of this byte are NaN
 
-typedef struct result { float *block, *data; int64_t n; } result;   // GUARD bytes, n floats, GUARD bytes
+/// GUARD bytes, n floats, GUARD bytes: on the backend, and what was read of them.
+typedef struct result { kd_backend *be; char *there; float *block, *data; int64_t n; } result;
 
-static result result_new(int64_t n)
+static size_t result_bytes(const result *r) { return (size_t)r->n * sizeof(float) + 2 * GUARD; }
+
+static int result_clear(result *r, kd_err *err) { return r->be->fill(r->be, r->there, GUARD_BYTE, result_bytes(r), err); }
+static int result_read(result *r, kd_err *err) { return r->be->download(r->be, r->block, r->there, result_bytes(r), err); }
+
+/// Makes a result and binds v to it.
+static int result_new(result *r, kd_backend *be, kd_val *v, kd_err *err)
 {
-    result r = { kd_alloc((size_t)n * sizeof(float) + 2 * GUARD), NULL, n };
-    r.data = r.block + GUARD / sizeof(float);
-    memset(r.block, GUARD_BYTE, (size_t)n * sizeof(float) + 2 * GUARD);
-    return r;
+    *r = (result){ .be = be, .n = kd_count(v) };
+    r->block = kd_alloc(result_bytes(r));
+    r->data = r->block + GUARD / sizeof(float);
+    KD_TRY(be->alloc(be, (void **)&r->there, result_bytes(r), err));
+    if (!v->bound) kd_bind(v, r->there + GUARD);
+    return result_clear(r, err);
 }
 
-static void result_free(result *r) { kd_free(r->block); }
+static void result_free(result *r)
+{
+    if (r->there) r->be->free(r->be, r->there);
+    kd_free(r->block);
+}
 
 static bool guards_whole(const result *r)
 {
@@ -126,18 +141,19 @@ static bool differentiable(const t_build *b, int k) { return !(b->flags[k] & T_D
 static int run_twice(t_run *t, outcome *o, kd_program *p, kd_val *dy_in, int n_out, result **out, kd_err *err)
 {
     float *first[1 + KD_MAX_IN] = { 0 };
-    KD_TRY(kd_program_ready(p, err));
     for (int k = 0; k < o->b.n; k++) KD_TRY(kd_program_set(p, o->b.leaf[k], o->in[k], err));
     if (dy_in) KD_TRY(kd_program_set(p, dy_in, o->dy, err));
     KD_TRY(kd_program_run(p, err));
     for (int k = 0; k < n_out; k++) {
         const size_t bytes = (size_t)out[k]->n * sizeof(float);
         first[k] = kd_alloc(bytes + 1);
+        KD_TRY(result_read(out[k], err));
         memcpy(first[k], out[k]->data, bytes);
-        memset(out[k]->data, GUARD_BYTE, bytes);
+        KD_TRY(result_clear(out[k], err));
     }
     KD_TRY(kd_program_run(p, err));
     for (int k = 0; k < n_out; k++) {
+        KD_TRY(result_read(out[k], err));
         const bool same = !memcmp(first[k], out[k]->data, (size_t)out[k]->n * sizeof(float));
         t_check(t, same, "output %d: a second run gives other bits", k);
         t_check(t, guards_whole(out[k]), "output %d: bytes outside of it were written", k);
@@ -166,34 +182,37 @@ static int evaluate(t_run *t, const int64_t *c, way w, outcome *o, kd_err *err)
         if (differentiable(&o->b, k) && !w.forward_only) wrt[n] = o->b.val[k], input[n++] = k;
     }
     KD_TRY(kd_graph_error(o->b.g, err));
-    o->y = result_new(kd_count(y));
     if (n) {
-        o->dy = numbers(99, NORMAL(0, 1), o->y.n);
+        o->dy = numbers(99, NORMAL(0, 1), kd_count(y));
         dy = kd_input(o->b.g, "dy", KD_F32, y->shape);
         kd_grad(o->b.g, y, w.in_place ? pass_on(o->b.g, dy) : dy, wrt, n, dx);
         for (int i = 0; i < n && w.in_place; i++) dx[i] = pass_on(o->b.g, dx[i]);
     }
     if (w.in_place) y = pass_on(o->b.g, y);
     KD_TRY(kd_graph_error(o->b.g, err));
-    kd_bind(y, o->y.data);
+    KD_TRY(result_new(&o->y, t->be, y, err));
     outs[n_out] = y, res[n_out++] = &o->y;
     for (int i = 0; i < n; i++) {
         t_check(t, dx[i] != NULL, "input %d: no gradient", input[i]);
         if (!dx[i] || dx[i] == dy) continue;
-        o->dx[input[i]] = result_new(o->count[input[i]]);
         // Two inputs may have one value as their gradient (add): then it is bound once and copied below.
-        if (dx[i]->bound) continue;
-        kd_bind(dx[i], o->dx[input[i]].data);
+        const bool again = dx[i]->bound;
+        KD_TRY(result_new(&o->dx[input[i]], t->be, dx[i], err));
+        if (again) continue;
         outs[n_out] = dx[i], res[n_out++] = &o->dx[input[i]];
     }
     kd_program *p = NULL;
     KD_TRY(kd_program_new(&p, o->b.g, t->be, outs, n_out, err));
-    const int rc = run_twice(t, o, p, dy, n_out, res, err);
-    for (int i = 0; i < n && !rc; i++)
-        if (dx[i] && dx[i]->data && dx[i]->data != o->dx[input[i]].data) {
-            if (!o->dx[input[i]].block) o->dx[input[i]] = result_new(o->count[input[i]]);
-            memcpy(o->dx[input[i]].data, dx[i]->data, (size_t)o->count[input[i]] * sizeof(float));
-        }
+    int rc = run_twice(t, o, p, dy, n_out, res, err);
+    for (int i = 0; i < n && !rc; i++) {
+        result *d = &o->dx[input[i]];
+        if (dx[i] == dy) {                                          // the gradient is dy itself
+            *d = (result){ .n = o->count[input[i]], .block = kd_alloc((size_t)o->count[input[i]] * sizeof(float) + 1) };
+            d->data = d->block;
+            memcpy(d->data, o->dy, (size_t)d->n * sizeof(float));
+        } else if (dx[i] && (char *)dx[i]->data != d->there + GUARD)
+            rc = t->be->download(t->be, d->data, dx[i]->data, (size_t)d->n * sizeof(float), err);
+    }
     kd_program_free(p);
     return rc;
 }
@@ -320,33 +339,35 @@ int t_run_graph(t_run *t, kd_graph *g, kd_val *const *in, const void *const *dat
 
 static int passed, failed;
 
-static void run_one(const t_test *test, int number, const char *cpu)
+static void run_one(const t_test *test, int number, const char *cpu, const char *device)
 {
     t_run t = { .cpu = cpu, .test = test, .number = number };
+    snprintf(t.where, sizeof t.where, "%s%s%s", cpu, strcmp(device, "cpu") ? " on " : "", strcmp(device, "cpu") ? device : "");
     kd_err err = { 0 };
-    if (!kd_cpu_open(&t.be, &err)) {
+    if (!kd_device_open(&t.be, device, &err)) {
         if (test->fn) test->fn(&t);
         else if (run_case(&t, test->cases + number * test->width, &err)) t_check(&t, false, "%s", err.msg);
         t.be->close(t.be);
     } else
         t_check(&t, false, "%s", err.msg);
     if (!t.failed) {
-        printf("ok %s case %d (%s)\n", test->name, number, cpu);
+        printf("ok %s case %d (%s)\n", test->name, number, t.where);
         passed++;
         return;
     }
-    printf("FAIL %s case %d (%s): %s\n     again: build/test-op %s --case=%d --cpu=%s\n", test->name, number, cpu, t.line,
-           test->name, number, cpu);
+    printf("FAIL %s case %d (%s): %s\n     again: build/test-op %s --case=%d --cpu=%s --device=%s\n", test->name, number, t.where, t.line,
+           test->name, number, cpu, device);
     failed++;
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = NULL, *cpu = NULL, *sets[3];
+    const char *name = NULL, *cpu = NULL, *device = "cpu", *sets[3];
     int only = -1;
     for (int i = 1; i < argc; i++)
         if (!strncmp(argv[i], "--case=", 7)) only = atoi(argv[i] + 7);
         else if (!strncmp(argv[i], "--cpu=", 6)) cpu = argv[i] + 6;
+        else if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
         else name = argv[i];
     const int n = kd_cpu_sets(sets);
     for (const t_test *test = tests; test; test = test->next)
@@ -354,8 +375,9 @@ int main(int argc, char **argv)
             for (int s = 0; s < n; s++) {
                 if (name && strcmp(name, test->name)) continue;
                 if ((only >= 0 && only != k) || (cpu && strcmp(cpu, sets[s]))) continue;
+                if (!cpu && strcmp(device, "cpu") && s < n - 1) continue;         // there the best set stands for all
                 setenv("KD_CPU", sets[s], 1);
-                run_one(test, k, sets[s]);
+                run_one(test, k, sets[s], device);
             }
     if (!passed && !failed) fprintf(stderr, "test-op: no such test\n");
     printf("%d passed, %d failed\n", passed, failed);

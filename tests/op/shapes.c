@@ -50,7 +50,7 @@ static const struct { kd_val *(*make)(ins *s); const char *starts; } bad[] = {
     { rms_norm, "rms_norm net.layer: expected x [N,..,C] and s [C] or [N,C], got [3,4], [3]" },
     { rope_table, "rope_table net.layer: " }, { qk_norm_rope, "qk_norm_rope net.layer: " }, { embedding, "embedding net.layer: " },
     { fourier, "fourier net.layer: " }, { patch_merge, "patch_merge net.layer: " }, { patch_split, "patch_split net.layer: " },
-    { lerp, "lerp net.layer: " }, { add, "add net.layer: expected a and b of one shape, got [3], [4]" },
+    { lerp, "lerp net.layer: " }, { add, "add net.layer: expected a and b of one shape and type, got [3], [4]" },
     { row_mix, "row_mix net.layer: " }, { row_mix_half, "row_mix net.layer: " }, { dropout, "dropout net.layer: " },
     { dct2, "dct2 net.layer: " }, { mse, "mse net.layer: " }, { linear, "linear net.layer: " }, { attention, "attention net.layer: " },
     { dropped, "attention net.layer: " }, { cross, "cross_attention net.layer: " }, { conv2d, "conv2d net.layer: " },

@@ -1,4 +1,5 @@
-// Tests of ops: one file an op in this folder, cases as a list. Each case runs on every instruction set of the machine:
+// Tests of ops: one file per op in this folder, cases as a list. Each case runs on every instruction set of the machine, and
+// with --device on any backend:
 //   * the result against double precision written in the file, each element;
 //   * the gradient against central differences of that same function: some elements of each input, and one random direction;
 //   * the same bits: twice; on 1, 3 and 8 threads; written in place over each input that allows it; image 0 in a larger batch;
@@ -57,6 +58,7 @@ typedef struct t_run {
     const t_test *test;
     int number;            // of the case
     int failed;
+    char where[128];       // instruction set and device
     char line[512];        // the first failure
 } t_run;
 struct t_test {

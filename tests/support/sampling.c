@@ -1,4 +1,5 @@
 #include "tests/support/sampling.h"
+#include <stdlib.h>
 
 kd_sampler_opts golden_sampler_opts(json_t *kwargs)
 {
@@ -13,4 +14,18 @@ kd_sampler_opts golden_sampler_opts(json_t *kwargs)
     if (json_object_get(kwargs, "order")) o.order = json_integer_value(json_object_get(kwargs, "order"));
     if (json_object_get(kwargs, "solver_type")) o.solver = json_string_value(json_object_get(kwargs, "solver_type"));
     return o;
+}
+
+int denoise_on_host(kd_backend *be, host_denoiser f, void *arg, int64_t n, int64_t size, const int64_t *image, const float *sigma,
+                    const float *x, float *out, kd_err *err)
+{
+    const size_t bytes = (size_t)(n * size) * sizeof *x;
+    float *in = malloc(2 * bytes), *result = in + n * size;
+    if (!in) return kd_fail_memory(err, "a denoiser's images");
+    if (!be->download(be, in, x, bytes, err)) {
+        f(arg, n, image, sigma, in, result);
+        be->upload(be, out, result, bytes, err);
+    }
+    free(in);
+    return err->code;
 }

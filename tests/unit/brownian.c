@@ -1,5 +1,5 @@
 // The virtual Brownian tree keeps its contract: one path, unit variance, sums, signs and correlations.
-#include "diffusion/brownian.h"
+#include "base/brownian.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static double mean_product(const float *x, const float *y)
     return sum / N;
 }
 
-static void noise(double a, double b, float *out) { kd_brownian_noise(&path, a, b, out, N, scratch); }
+static void noise(double a, double b, float *out) { kd_brownian_noise(&path, a, b, out, 0, N, scratch); }
 
 // Triples a > b > c: far apart, next to each other, at the ends, and as close as 10,000 Karras steps come.
 static const double triples[][3] = { { 80, 40, 0.01 }, { 44.5, 23.4, 11.6 }, { 0.24596, 0.05947, 0.01 }, { 5, 4.999, 4.998 },
@@ -33,7 +33,7 @@ static void test_same_request(void **state)
     noise(11, 5, bc);                                  // another request between changes nothing
     noise(44.5, 23.4, ac);
     assert_memory_equal(ab, ac, sizeof ab);
-    kd_brownian_noise(&path, 44.5, 23.4, ac, 100, scratch);        // nor does the number of elements
+    kd_brownian_noise(&path, 44.5, 23.4, ac, 0, 100, scratch);        // nor does the number of elements
     assert_memory_equal(ab, ac, 100 * sizeof *ab);
 }
 
@@ -82,8 +82,8 @@ static void test_paths_differ(void **state)
     (void)state;
     const kd_brownian image = { 7, 4, 0.01, 80 }, seed = { 8, 3, 0.01, 80 };
     noise(44.5, 23.4, ab);
-    kd_brownian_noise(&image, 44.5, 23.4, bc, N, scratch);
-    kd_brownian_noise(&seed, 44.5, 23.4, ac, N, scratch);
+    kd_brownian_noise(&image, 44.5, 23.4, bc, 0, N, scratch);
+    kd_brownian_noise(&seed, 44.5, 23.4, ac, 0, N, scratch);
     assert_true(fabs(mean_product(ab, bc)) < 0.02);
     assert_true(fabs(mean_product(ab, ac)) < 0.02);
 }

@@ -219,6 +219,7 @@ static void test_places(void **state)
     kd_err err = { 0 };
     for (int i = 0; i < N * SIZE; i++) x[i] = (float)sin(i), known[i] = (float)i, mask[i] = i % (2 + i / SIZE) == 0;
     kd_guide g = { .g = { .scale = 2, .low = 0, .high = INFINITY }, .d = f.d, .size = SIZE, .label = label, .known = known, .mask = mask };
+    must(kd_guide_begin(&g, N, &err), &err);
     must(kd_guide_call(&g, N, image, sigma, x, all, &err), &err);
     must(kd_guide_call(&g, 1, image + 2, sigma, x + 2 * SIZE, last, &err), &err);
     assert_memory_equal(last, all + 2 * SIZE, sizeof last);

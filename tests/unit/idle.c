@@ -66,11 +66,14 @@ static void fill_state(kd_trainer *t)
     }
 }
 
-/// Nothing of the activations, whose memory it was, is left in the gradient beside what was computed.
+/// Outside of the parameters that have a gradient, the flat gradient is 0: nothing is left of the activations that used
+/// its memory before.
 static void check_gaps(const kd_trainer *t)
 {
-    float *grad = read(t, t->s.grad);
+    float *grad = malloc((size_t)t->ps->trained * sizeof *grad);
     int64_t gaps = 0;
+    kd_err err = {0};
+    must(kd_program_get(t->p, t->flat, grad, &err), &err);
     for (int i = 0, k = 0; k < t->ps->trained; k++) {
         while (i < t->ps->n && t->ps->p[i].offset + t->ps->p[i].count <= k) i++;
         const kd_param_info *p = i < t->ps->n && t->ps->p[i].group >= 0 ? &t->ps->p[i] : NULL;

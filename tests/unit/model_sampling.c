@@ -16,7 +16,8 @@ typedef struct guided {
     kd_denoiser *d;
     const int64_t *class_cond;                            // NULL: no guidance
     double scale;
-    float *other;                                         // [n,size]
+    kd_vec vec;
+    float *other;                                         // [n,size], on the backend
 } guided;
 
 // D = D_none + scale (D_class - D_none), or D
@@ -28,13 +29,11 @@ static int denoise(void *arg, int64_t n, const int64_t *image, const float *s, c
     const kd_config *c = kd_denoiser_model(g->d)->config;
     for (int64_t i = 0; i < n; i++) none[i] = c->classes;
     kd_cond cond = { .class_cond = g->class_cond };
-    KD_TRY(kd_denoise(g->d, n, x, s, &cond, NULL, out, err));
+    KD_TRY(kd_denoise_on(g->d, n, x, s, &cond, out, err));
     if (!g->class_cond) return 0;
     cond.class_cond = none;
-    KD_TRY(kd_denoise(g->d, n, x, s, &cond, NULL, g->other, err));
-    for (int64_t i = 0; i < n * c->size[0] * c->size[1] * c->channels; i++)
-        out[i] = (float)(g->other[i] + g->scale * (out[i] - g->other[i]));
-    return 0;
+    KD_TRY(kd_denoise_on(g->d, n, x, s, &cond, g->other, err));
+    return kd_vec_extrapolate(&g->vec, n * c->size[0] * c->size[1] * c->channels, out, g->other, g->scale, out, err);
 }
 
 typedef struct run { const char *model, *result, *sampler, *solver; double scale; const char *key; } run;
@@ -67,13 +66,14 @@ static void test_run(void **state)
     must(kd_model_load(&m, path, false, &err), &err);
     must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&g.d, m, be, &err), &err);
+    g.vec.be = be;
 
     int64_t levels, count;
     snprintf(path, sizeof path, "%s.unit", r->model);
     float *sigmas = golden_f32(f, "sigmas", &levels), *unit = golden_f32(f, path, &count);
     double *want_nchw = golden_f64(f, r->result, NULL), *want = malloc((size_t)count * sizeof *want);
     float *x = malloc((size_t)count * sizeof *x);
-    g.other = malloc((size_t)count * sizeof *x);
+    must(be->alloc(be, (void **)&g.other, (size_t)count * sizeof *x, &err), &err);
     for (int64_t i = 0; i < count; i++) {
         x[i] = unit[nchw(m->config, i)] * sigmas[0];
         want[i] = want_nchw[nchw(m->config, i)];
@@ -84,14 +84,14 @@ static void test_run(void **state)
     kd_sampler_opts o = kd_sampler_defaults();
     o.eta = 0, o.solver = r->solver;
     const kd_draw draw[2] = { { 0, 0 }, { 0, 1 } };
-    const kd_sampling s = { .sampler = kd_sampler_find(r->sampler), .o = &o, .sigmas = sigmas, .steps = levels - 1,
+    const kd_sampling s = { .be = be, .sampler = kd_sampler_find(r->sampler), .o = &o, .sigmas = sigmas, .steps = levels - 1,
                             .call = denoise, .arg = &g };
     must(kd_sample(&s, 2, count / 2, draw, x, NULL, &err), &err);
     const double error = golden_error(x, want, count), allowed = fmax(1e-6, 3 * golden_tolerance("model_sampling", r->key));
     printf("# %-50s %.2g of %.2g allowed\n", r->result, error, allowed);
     assert_true(error <= allowed);
 
-    free(sigmas), free(unit), free(want_nchw), free(want), free(x), free(g.other);
+    free(sigmas), free(unit), free(want_nchw), free(want), free(x), be->free(be, g.other), kd_vec_free(&g.vec);
     kd_denoiser_free(g.d), kd_backend_close(be), kd_model_free(m), kd_frame_free(f);
 }
 

@@ -1,5 +1,6 @@
 // Samplers against golden samplers (two analytic denoisers, recorded noise) and schedules; runs do not depend on what
 // else is in the batch.
+#include "device/device.h"
 #include "diffusion/sampler.h"
 #include "diffusion/sigmas.h"
 #include "tests/support/golden.h"
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+
+static kd_backend *be;
 
 // Denoisers of golden README section 5 ------------------------------------------------------------------------------
 
@@ -38,9 +41,9 @@ static double mix(double x, double s)
     return d;
 }
 
-static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+static void denoise_here(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out)
 {
-    (void)image, (void)err;
+    (void)image;
     denoiser *d = arg;
     d->calls++;
     if (n == IMAGES) memcpy(d->at, x, sizeof d->at);
@@ -48,7 +51,11 @@ static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigm
         const double s = sigma[i / PIXELS];
         out[i] = (float)(d->mix ? mix(x[i], s) : gauss(d->mu[i % PIXELS], x[i], s));
     }
-    return 0;
+}
+
+static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+{
+    return denoise_on_host(be, denoise_here, arg, n, PIXELS, image, sigma, x, out, err);
 }
 
 // A step begins: the run is where the peer's is.
@@ -75,16 +82,15 @@ static source source_of(const kd_frame *f, const char *run)
     return s;
 }
 
-static int bank(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
+static int bank(void *arg, kd_vec *vec, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z,
+                kd_err *err)
 {
     const source *s = arg;
-    (void)err;
     if (s->levels) {
         assert_true(request < s->n / 2);
         assert_true(fabs(from / s->levels[2 * request] - 1) < s->within && fabs(to / s->levels[2 * request + 1] - 1) < s->within);
     }
-    memcpy(z, s->noise + (request * IMAGES + first) * size, (size_t)(n * size) * sizeof *z);
-    return 0;
+    return vec->be->upload(vec->be, z, s->noise + (request * IMAGES + first) * size, (size_t)(n * size) * sizeof *z, err);
 }
 
 // Golden runs ------------------------------------------------------------------------------------------------------
@@ -108,7 +114,8 @@ static void golden_run(const kd_frame *f, const char *name, json_t *run, const k
     const kd_sampler_opts o = golden_sampler_opts(json_object_get(run, "kwargs"));
     source golden = source_of(f, name);
     const kd_noise from = { bank, &golden };
-    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .watch = watch, .arg = &d };
+    const kd_sampling g = { .be = be, .sampler = s, .o = &o, .sigmas = sigmas, .steps = levels - 1, .call = denoise, .watch = watch,
+                            .arg = &d };
     kd_err err = { 0 };
     assert_int_equal(kd_sample_with(&g, IMAGES, PIXELS, &from, x, calls, &err), 0);
     assert_int_equal(calls[0], json_integer_value(json_object_get(run, "model_calls")));
@@ -162,8 +169,8 @@ static void dpm_run(const kd_frame *f, const char *name, json_t *run)
     if (!json_object_get(kwargs, "eta")) o.eta = 0;
     o.batch_norm = true;
     const kd_noise from = { bank, &golden };
-    const kd_sampling g = { .sampler = kd_sampler_find(adaptive ? "dpm_adaptive" : "dpm_fast"), .o = &o, .sigmas = sigmas, .steps = steps,
-                            .call = denoise, .arg = &d };
+    const kd_sampling g = { .be = be, .sampler = kd_sampler_find(adaptive ? "dpm_adaptive" : "dpm_fast"), .o = &o, .sigmas = sigmas,
+                            .steps = steps, .call = denoise, .arg = &d };
     kd_err err = { 0 };
     assert_int_equal(kd_sample_with(&g, IMAGES, PIXELS, &from, x, calls, &err), 0);
     const char *variant = strstr(name, adaptive ? "adaptive" : "fast");
@@ -300,7 +307,7 @@ static void test_up_and_down(void **state)
         for (int i = 0; i < LEVELS; i++) up[i] = down[LEVELS - 1 - i];
         const kd_sampler_opts o = kd_sampler_defaults();
         denoiser d = { .mu = mu };
-        kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = up, .steps = LEVELS - 1, .call = denoise, .arg = &d };
+        kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = up, .steps = LEVELS - 1, .call = denoise, .arg = &d };
         const kd_draw draw = { 0, 0 };
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), 0);
         if (!(fabsf(x[0]) > 5)) fail_msg("%s: no noise: %g", s[k].name, (double)x[0]);             // about 40 times as far from mu
@@ -330,7 +337,7 @@ static void sample(const kd_sampler *s, int64_t first, int64_t n, float *x)
         draw[k] = (kd_draw){ 11, (uint64_t)(first + k) };
         kd_sample_start(x + k * PIXELS, PIXELS, draw[k], sigmas[0]);
     }
-    const kd_sampling g = { .sampler = s, .o = &o, .sigmas = sigmas, .steps = STEPS, .call = denoise, .arg = &d };
+    const kd_sampling g = { .be = be, .sampler = s, .o = &o, .sigmas = sigmas, .steps = STEPS, .call = denoise, .arg = &d };
     assert_int_equal(kd_sample(&g, n, PIXELS, draw, x, NULL, &err), 0);
 }
 
@@ -365,8 +372,8 @@ static void test_one_step(void **state)
         float x[PIXELS], want[PIXELS];
         int64_t calls;
         kd_sample_start(x, PIXELS, draw, sigmas[0]);
-        denoise(&d, 1, NULL, sigmas, x, want, &err);
-        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 1,
+        denoise_here(&d, 1, NULL, sigmas, x, want);
+        const kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 1,
                             .call = denoise, .arg = &d };
         if (kd_sampler_ends_above_zero(&s[k])) continue;
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, &calls, &err), 0);
@@ -376,14 +383,17 @@ static void test_one_step(void **state)
 }
 
 // Not finite in one number, of the last image, at levels below 1.5.
-static int broken(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+static void broken_here(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out)
 {
-    (void)err;
     for (int64_t i = 0; i < n * PIXELS; i++) {
         const bool bad = sigma[i / PIXELS] < 1.5F && image[i / PIXELS] == IMAGES - 1 && i % PIXELS == PIXELS - 1;
         out[i] = bad ? *(const float *)arg : x[i] / 2;
     }
-    return 0;
+}
+
+static int broken(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
+{
+    return denoise_on_host(be, broken_here, arg, n, PIXELS, image, sigma, x, out, err);
 }
 
 // Every sampler stops and says where.
@@ -400,7 +410,7 @@ static void test_nan(void **state)
         double at = 0;
         int read = 0;
         float x[IMAGES * PIXELS] = { 0 }, value = k % 2 ? NAN : -INFINITY;
-        const kd_sampling g = { .sampler = &s[k / 2], .o = &o, .sigmas = sigmas, .steps = 4, .call = broken, .arg = &value };
+        const kd_sampling g = { .be = be, .sampler = &s[k / 2], .o = &o, .sigmas = sigmas, .steps = 4, .call = broken, .arg = &value };
         assert_int_equal(kd_sample(&g, IMAGES, PIXELS, draw, x, NULL, &err), KD_EFAIL);
         if (!strcmp(g.sampler->name, "dpmpp_2m")) assert_string_equal(err.msg, "denoiser gave NaN or infinity at sigma 0.5 (step 3 of 4)");
         assert_int_equal(sscanf(err.msg, "denoiser gave NaN or infinity at sigma %lf%n", &at, &read), 1);
@@ -409,11 +419,15 @@ static void test_nan(void **state)
     }
 }
 
+static void constant_here(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out)
+{
+    (void)image, (void)sigma, (void)x;
+    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = *(const float *)arg;
+}
+
 static int constant(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
-    (void)image, (void)sigma, (void)x, (void)err;
-    for (int64_t i = 0; i < n * PIXELS; i++) out[i] = *(const float *)arg;
-    return 0;
+    return denoise_on_host(be, constant_here, arg, n, PIXELS, image, sigma, x, out, err);
 }
 
 static void test_constant(void **state)
@@ -429,7 +443,7 @@ static void test_constant(void **state)
     for (int k = 0; k < samplers; k++) {
         float x[PIXELS];
         kd_sample_start(x, PIXELS, draw, sigmas[0]);
-        const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 20, .call = constant, .arg = &c };
+        const kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 20, .call = constant, .arg = &c };
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), 0);
         const double allowed = kd_sampler_ends_above_zero(&s[k]) ? 0.07 : 1e-6;      // 7 deviations of sigma_min
         for (int i = 0; i < PIXELS; i++)
@@ -452,7 +466,7 @@ static void test_calls(void **state)
         kd_err err = { 0 };
         float x[IMAGES * PIXELS];
         int64_t calls[IMAGES];
-        kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
+        kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
         for (int j = 0; j < IMAGES; j++) kd_sample_start(x + j * PIXELS, PIXELS, draw[j], j ? 0.5F : 20);
         assert_int_equal(kd_sample(&g, 0, PIXELS, draw, x, calls, &err), 0);
         assert_int_equal(d.calls, 0);
@@ -486,7 +500,7 @@ static void test_s_noise(void **state)
             kd_err err = { 0 };
             o.s_churn = 1, o.eta = 1, o.s_noise = noise;
             kd_sample_start(x[noise], PIXELS, draw, sigmas[0]);
-            const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = constant, .arg = &c };
+            const kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = constant, .arg = &c };
             assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x[noise], NULL, &err), 0);
         }
         for (int i = 0; i < PIXELS; i++) {
@@ -513,7 +527,7 @@ static void test_large_eta(void **state)
             kd_err err = { 0 };
             float x[PIXELS];
             kd_sample_start(x, PIXELS, draw, sigmas[0]);
-            const kd_sampling g = { .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
+            const kd_sampling g = { .be = be, .sampler = &s[k], .o = &o, .sigmas = sigmas, .steps = 4, .call = denoise, .arg = &d };
             if (!strcmp(s[k].name, "dpm_adaptive")) continue;
             if (kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err)) fail_msg("%s with eta %g: %s", s[k].name, o.eta, err.msg);
             for (int i = 0; i < PIXELS; i++) assert_true(isfinite(x[i]));
@@ -546,7 +560,7 @@ static void test_max_calls(void **state)
     kd_err err = { 0 };
     float x[PIXELS];
     kd_sample_start(x, PIXELS, draw, sigmas[0]);
-    const kd_sampling g = { .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
+    const kd_sampling g = { .be = be, .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
                             .call = denoise, .arg = &d };
     assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EFAIL);
     assert_non_null(strstr(err.msg, "dpm_adaptive: 99 denoiser calls for an image, which is still at sigma"));
@@ -569,7 +583,7 @@ static void test_adaptive_exact(void **state)
         int64_t calls[3];
         for (int i = 0; i < 3; i++) kd_sample_start(x + i * PIXELS, PIXELS, draw[i], 80.0F / (float)(1 << 3 * i));  // some of them easy
         memcpy(start, x, sizeof x);
-        const kd_sampling g = { .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
+        const kd_sampling g = { .be = be, .sampler = kd_sampler_find("dpm_adaptive"), .o = &o, .sigmas = sigmas, .steps = 1,
                             .call = denoise, .arg = &d };
         assert_int_equal(kd_sample(&g, 3, PIXELS, draw, x, calls, &err), 0);
         for (int i = 0; i < 3 * PIXELS; i++) {
@@ -592,10 +606,24 @@ static void test_bad_options(void **state)
     for (int k = 0; k < BAD; k++) {
         kd_err err = { 0 };
         float x[PIXELS] = { 0 };
-        const kd_sampling g = { .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1,
+        const kd_sampling g = { .be = be, .sampler = kd_sampler_find("euler"), .o = &bad[k], .sigmas = sigmas, .steps = 1,
                                 .call = broken };
         assert_int_equal(kd_sample(&g, 1, PIXELS, &draw, x, NULL, &err), KD_EUSAGE);
     }
+}
+
+static int open_backend(void **state)
+{
+    (void)state;
+    return kd_device_open(&be, "cpu", &(kd_err){ 0 });
+}
+
+static int close_backend(void **state)
+{
+    (void)state;
+    const int64_t left = be->in_use(be);
+    kd_backend_close(be);
+    return left != 0;
 }
 
 int main(void)
@@ -608,5 +636,5 @@ int main(void)
         cmocka_unit_test(test_large_eta), cmocka_unit_test(test_options), cmocka_unit_test(test_max_calls),
         cmocka_unit_test(test_adaptive_exact),
         cmocka_unit_test(test_bad_options) };
-    return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sampler", tests, open_backend, close_backend);
 }

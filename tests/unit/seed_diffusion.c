@@ -1,10 +1,12 @@
 // unet.cu's diffusion beside ours: its Python program's tables of the linear schedule, a noised image and its loss, a step of its
 // generator. Its tables are products of float32 numbers, ours of double ones rounded once: that is how far they are apart.
 // Peer: https://github.com/clu0/unet.cu, train_unet.py, run by PyTorch.
+#include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/sampler.h"
 #include "model/steps.h"
 #include "tests/support/golden.h"
+#include "tests/support/sampling.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,22 +88,29 @@ static void test_noised(void **state)
 
 // A step of its generator --------------------------------------------------------------------------------------------------
 
-typedef struct step { const double *eps, *z; } step;
+typedef struct step { kd_backend *be; const double *eps, *z; } step;
+
+static void denoise_here(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out)
+{
+    const step *s = arg;
+    (void)n, (void)image;
+    for (int i = 0; i < PIXELS; i++) out[i] = (float)(x[i] - sigma[0] * s->eps[i]);
+}
 
 static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
-    const step *s = arg;
-    (void)n, (void)image, (void)err;
-    for (int i = 0; i < PIXELS; i++) out[i] = (float)(x[i] - sigma[0] * s->eps[i]);
-    return 0;
+    return denoise_on_host(((const step *)arg)->be, denoise_here, arg, n, PIXELS, image, sigma, x, out, err);
 }
 
-static int draw(void *arg, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z, kd_err *err)
+static int draw(void *arg, kd_vec *vec, int64_t request, double from, double to, int64_t first, int64_t n, int64_t size, float *z,
+                kd_err *err)
 {
     const step *s = arg;
-    (void)request, (void)from, (void)to, (void)first, (void)n, (void)err;
-    for (int64_t i = 0; i < size; i++) z[i] = (float)s->z[i];
-    return 0;
+    float noise[PIXELS];
+    (void)request, (void)from, (void)to, (void)first, (void)n;
+    assert_int_equal(size, PIXELS);
+    for (int i = 0; i < PIXELS; i++) noise[i] = (float)s->z[i];
+    return vec->be->upload(vec->be, z, noise, sizeof noise, err);
 }
 
 /// It is our ddpm from the level of step t-1 to that of t-2: its generator tells the network a number that is one too large, and
@@ -114,15 +123,17 @@ static void test_generator(void **state)
     int64_t n;
     double *t = golden_f64(f, "step.t", &n), *x = golden_f64(f, "step.x", NULL), *eps = golden_f64(f, "step.eps", NULL),
            *z = golden_f64(f, "step.noise", NULL), *out = golden_f64(f, "step.out", NULL);
-    step s = { eps, z };
+    kd_err err = { 0 };
+    step s = { .eps = eps, .z = z };
+    must(kd_device_open(&s.be, "cpu", &err), &err);
     const kd_noise noise = { draw, &s };
     const kd_sampler_opts o = kd_sampler_defaults();
     for (int64_t i = 0; i < n; i++) {
         const float levels[2] = { c->steps->sigma[(int)t[i] - 1], c->steps->sigma[(int)t[i] - 2] };
-        const kd_sampling run = { .sampler = kd_sampler_find("ddpm"), .o = &o, .sigmas = levels, .steps = 1, .call = denoise, .arg = &s };
+        const kd_sampling run = { .be = s.be, .sampler = kd_sampler_find("ddpm"), .o = &o, .sigmas = levels, .steps = 1,
+                                  .call = denoise, .arg = &s };
         const double from = sqrt(1 + (double)levels[0] * levels[0]), to = sqrt(1 + (double)levels[1] * levels[1]);
         float image[PIXELS];
-        kd_err err = { 0 };
         for (int k = 0; k < PIXELS; k++) image[k] = (float)(x[k] * from);
         must(kd_sample_with(&run, 1, PIXELS, &noise, image, NULL, &err), &err);
         double worst = 0;
@@ -131,6 +142,7 @@ static void test_generator(void **state)
         assert_true(worst < 2e-5);
     }
     free(t), free(x), free(eps), free(z), free(out);
+    kd_backend_close(s.be);
     kd_config_free(c);
     kd_frame_free(f);
 }

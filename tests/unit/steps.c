@@ -1,5 +1,6 @@
 // Discrete schedules and the wrappers that use them, against k-diffusion's: tables, steps of noise levels and back, and a toy
 // network wrapped as v, eps and vd; what a learned variance is taught, against guided-diffusion's formulas.
+#include "base/random.h"
 #include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/density.h"
@@ -210,6 +211,20 @@ static double bound(const kd_steps *s, int64_t t, const batch *b, int i, const f
     return sum / SIZE;
 }
 
+/// The images as levels of 8 bits, and the noise that training draws for images 0 to N - 1 in step 0 of seed 0.
+static void fill_as_training(batch *b, uint8_t pixels[N * SIZE], const float sigma[N])
+{
+    fill(b, sigma);
+    for (int i = 0; i < N * SIZE; i++) {
+        pixels[i] = (uint8_t)lrint((b->x0[i] + 1) / 2 * 255);
+        b->x0[i] = (float)pixels[i] / 255.0f * 2.0f - 1.0f;
+    }
+    for (int i = 0; i < N; i++) {
+        const kd_rng rng = kd_rng_of(0, KD_RNG_NOISE, 0, (uint64_t)i, 0);
+        kd_rng_normal(&rng, b->noise + i * SIZE, 0, SIZE);
+    }
+}
+
 /// In training: the mean square and `factor` times the bound, at steps 0, 1 and 1500 of 2000.
 static void check_learned_variance(const char *more, double factor)
 {
@@ -225,10 +240,11 @@ static void check_learned_variance(const char *more, double factor)
     kd_program *p;
     batch b;
     float in[N * SIZE], told[N], out[2 * N * SIZE], loss[N], plain[N];
+    uint8_t pixels[N * SIZE];
     const int64_t index[N] = { 0, 1, 2 };
     const uint64_t rng[2] = { 0 };
     kd_err err = { 0 };
-    fill(&b, sigma);
+    fill_as_training(&b, pixels, sigma);
     must(kd_device_open(&be, "cpu", &err), &err);
     must(kd_denoiser_new(&d, m, be, &err), &err);
     for (int i = 0; i < N; i++) told[i] = (float)steps[i];
@@ -237,12 +253,12 @@ static void check_learned_variance(const char *more, double factor)
     must(kd_network_call(d, N, in, told, NULL, out, NULL, &err), &err);
     must(kd_denoiser_loss(d, N, b.x0, b.noise, b.sigma, NULL, plain, NULL, &err), &err);
 
-    must(kd_loss_graph_new(&lg, c, m->params, N, 0, true, false, &err), &err);
+    must(kd_loss_graph_new(&lg, c, m->params, N, 0, true, false, KD_F32, &err), &err);
     for (int i = 0; i < m->params->n; i++) kd_bind(lg.net.leaf[i], m->w + m->params->p[i].offset);
     must(kd_program_new(&p, lg.g, be, &lg.loss, 1, &err), &err);
     must(kd_loss_graph_set_sigma(&lg, p, c, b.sigma, N, &err), &err);
-    must(kd_program_set(p, lg.x0, b.x0, &err), &err);
-    must(kd_program_set(p, lg.noise, b.noise, &err), &err);
+    assert_true(!lg.pixels == (c->augment_prob > 0));
+    must(kd_program_set(p, lg.pixels ? lg.pixels : lg.x0, lg.pixels ? (const void *)pixels : b.x0, &err), &err);
     must(kd_program_set(p, lg.index, index, &err), &err);
     must(kd_program_set(p, lg.rng, rng, &err), &err);
     must(kd_program_run(p, &err), &err);
@@ -264,7 +280,7 @@ static void test_learned_variance(void **state)
 {
     (void)state;
     check_learned_variance("", 1);
-    check_learned_variance(", \"rescale_learned_sigmas\": true", 2);
+    check_learned_variance(", \"rescale_learned_sigmas\": true, \"augment_prob\": 0", 2);
 }
 
 /// The network is told a step's number, or how far it is of 1000, also between steps.

@@ -112,7 +112,7 @@ static void test_gradient(void **state)
 static int denoise(void *arg, int64_t n, const int64_t *image, const float *sigma, const float *x, float *out, kd_err *err)
 {
     (void)image;
-    return kd_denoise(arg, n, x, sigma, NULL, NULL, out, err);
+    return kd_denoise_on(arg, n, x, sigma, NULL, out, err);
 }
 
 enum { MOST_STEPS = 256 };
@@ -143,7 +143,8 @@ static double error_of(const fixture *f, const char *sampler, const kd_sampler_o
         const double mean = f->m->w[kd_params_find(f->m->params, "mean")->offset + i % C * H * W + i / C];
         want[i] = mean + (x[i] - mean) * sqrt((1 + LOW * LOW) / (1 + HIGH * HIGH));
     }
-    const kd_sampling g = { .sampler = kd_sampler_find(sampler), .o = o, .sigmas = sigmas, .steps = steps, .call = denoise, .arg = f->d };
+    const kd_sampling g = { .be = f->be, .sampler = kd_sampler_find(sampler), .o = o, .sigmas = sigmas, .steps = steps, .call = denoise,
+                            .arg = f->d };
     must(kd_sample(&g, 1, SIZE, &draw, x, calls, &err), &err);
     for (int i = 0; i < SIZE; i++) worst = fmax(worst, fabs(x[i] - want[i]));
     return worst;
@@ -226,7 +227,8 @@ static void test_distribution(void **state)
         kd_sampler_opts o = kd_sampler_defaults();
         double sum = 0, square = 0;
         o.eta = 1, o.s_churn = 10, o.rtol = 1e-3;
-        const kd_sampling g = { .sampler = &list[k], .o = &o, .sigmas = sigmas, .steps = STEPS, .call = denoise, .arg = f.d };
+        const kd_sampling g = { .be = f.be, .sampler = &list[k], .o = &o, .sigmas = sigmas, .steps = STEPS, .call = denoise,
+                                .arg = f.d };
         for (int j = 0; j < IMAGES; j++) {
             draw[j] = (kd_draw){ 17, (uint64_t)j };
             kd_sample_start(x + j * SIZE, SIZE, draw[j], sigmas[0]);
@@ -259,8 +261,8 @@ static void test_ddim(void **state)
         float x[2][SIZE];
         const kd_draw draw = { 5, 6 };
         for (int j = 0; j < 2; j++) {
-            const kd_sampling g = { .sampler = kd_sampler_find(pairs[k][j]), .o = &o, .sigmas = sigmas, .steps = 12, .call = denoise,
-                                    .arg = f.d };
+            const kd_sampling g = { .be = f.be, .sampler = kd_sampler_find(pairs[k][j]), .o = &o, .sigmas = sigmas, .steps = 12,
+                                    .call = denoise, .arg = f.d };
             kd_sample_start(x[j], SIZE, draw, sigmas[0]);
             must(kd_sample(&g, 1, SIZE, &draw, x[j], NULL, &err), &err);
         }
@@ -279,7 +281,8 @@ static double distance(const fixture *f, const char *sampler, double high, int64
     double sum = 0;
     kd_err err = { 0 };
     must(kd_sigmas_karras(sigmas, steps, 0.05, high, 7, &err), &err);
-    const kd_sampling g = { .sampler = kd_sampler_find(sampler), .o = &o, .sigmas = sigmas, .steps = steps, .call = denoise, .arg = f->d };
+    const kd_sampling g = { .be = f->be, .sampler = kd_sampler_find(sampler), .o = &o, .sigmas = sigmas, .steps = steps, .call = denoise,
+                            .arg = f->d };
     kd_sample_start(x, SIZE, draw, sigmas[0]);
     must(kd_sample(&g, 1, SIZE, &draw, x, NULL, &err), &err);
     for (int i = 0; to && i < SIZE; i++) sum += pow((double)x[i] - to[i], 2) / SIZE;

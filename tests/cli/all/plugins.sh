@@ -1,5 +1,6 @@
 # Where a plug-in is looked for: in the program's folder, then in ../lib/kd, or only in $KD_PLUGINS. All copies have the wrong
 # version, so the error names the file that was found.
+unset KD_PLUGINS
 mkdir -p opt/bin opt/lib/kd elsewhere
 cp "$(command -v kd-fid)" opt/bin
 cp "$BUILD/tests/device/abi.so" opt/bin/kd-here.so

@@ -31,7 +31,7 @@ refused t -c nowhere.json d.st --name r --steps 4 --resume auto
 refused t -c nowhere.json d.st --name fresh --steps 4
 # Two at once, the first in the middle of a step.
 kd-train -q --no-history d.st --name r --resume auto 2>/dev/null --save-every 1 --keep 2 -o /dev/null &
-until [ -e r_00000006.safetensors ]; do sleep 0.02; done
+until [[ $(ls | grep "^r_.*safetensors$" | tail -n 1) > r_00000005.safetensors ]]; do sleep 0.02; done
 for i in 1 2 3 4 5 6 7 8; do kd-train -q d.st --name r --resume auto -o /dev/null 2>>err; echo "exit $?" >>err; done
 kill -INT $!
 wait $! 2>/dev/null
