@@ -37,10 +37,10 @@ OPTEST  := $(wildcard tests/op/*.c)
 SUPPORT := $(wildcard tests/support/*.c)
 FUZZ    := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 BENCH   := $(wildcard tests/bench/*.c)
-DEVICE  := $(patsubst tests/device/%.c,%,$(wildcard tests/device/*.c))
+DEVICE  := $(patsubst tests/device/%.c,%,$(filter-out tests/device/late.c,$(wildcard tests/device/*.c)))
 
 all: $(TOOLS:%=$(B)/%)
-tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuzz-replay/%) $(DEVICE:%=$(B)/tests/device/%.so)
+tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuzz-replay/%) $(DEVICE:%=$(B)/tests/device/%.so) $(B)/late.so
 .PHONY: all tests check check-update asan bench demo fuzz deps install uninstall clean dist-clean help
 .SECONDARY:
 .SUFFIXES:
@@ -63,6 +63,7 @@ $(B)/test-op: $(OPTEST:%=$(B)/%.o) $(B)/libtest.a $(B)/libkd.a ; $(LINK) -o $@ $
 $(B)/bench: $(BENCH:%=$(B)/%.o) $(B)/libkd.a ; $(LINK) -o $@ $^ -ldnnl $(LDLIBS)
 PLUGIN   = @mkdir -p $(@D) && $(CC) $(FLAGS) -fPIC -shared $(LDFLAGS) -o $@ $<
 $(B)/tests/device/%.so: tests/device/%.c Makefile ; $(PLUGIN)
+$(B)/late.so: tests/device/late.c Makefile ; $(PLUGIN)
 $(B)/fuzz-replay/%: $(B)/tests/fuzz/%.c.o $(B)/tests/fuzz/replay/main.c.o $(B)/libkd.a
 	@mkdir -p $(@D) && $(LINK) -o $@ $^ $(LDLIBS)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.c.o $(B)/libkd.a
