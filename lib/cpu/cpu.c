@@ -64,6 +64,7 @@ typedef struct cpu {
 static int alloc(kd_backend *be, void **p, size_t bytes, kd_err *err)
 {
     cpu *const c = be->state;
+    *p = NULL;
     char *const block = bytes <= SIZE_MAX - KD_ALIGN ? kd_alloc(bytes + KD_ALIGN) : NULL;
     if (!block)
         return kd_fail(err, KD_EFAIL, "out of memory: %.1f MiB wanted beside %.1f MiB in use",

@@ -5,7 +5,7 @@
 #include "op/backend.h"
 
 /// Opens a device.
-///   auto            cuda if its plug-in is found and opens, else cpu
+///   auto            cuda if its plug-in is found and opens, else cpu. A plug-in that does not fit this program is an error
 ///   cpu             built in
 ///   NAME[:WHICH]    the plug-in kd-NAME.so, for example cuda or cuda:1. It is looked for in the folder $KD_PLUGINS if that is
 ///                   set, else in the program's own folder and then in ../lib/kd, relative to that folder

@@ -76,9 +76,11 @@ static int check(const struct kd_plugin *p, const char *path, kd_err *err)
     return 0;
 }
 
-static int load(kd_backend **be, const char *path, const char *which, kd_err *err)
+/// *fits: it is a plug-in for this program, whether its device opens or not.
+static int load(kd_backend **be, const char *path, const char *which, bool *fits, kd_err *err)
 {
     struct stat st;
+    *fits = false;
     if (stat(path, &st)) return kd_fail(err, KD_EUSAGE, "%s: %s", path, strerror(errno));
     void *const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return kd_fail(err, KD_EFAIL, "%s: cannot be loaded: %s", path, load_error(path));
@@ -89,6 +91,7 @@ static int load(kd_backend **be, const char *path, const char *which, kd_err *er
     }
     // The plug-in stays loaded, even if its device does not open: libraries such as CUDA's may have started threads and registered
     // exit handlers, whose code must not be unloaded.
+    *fits = true;
     if (!p->open(be, which, err)) return 0;
     *be = NULL;
     return err->code ? err->code : kd_fail(err, KD_EFAIL, "%s: the device cannot be opened", path);
@@ -104,7 +107,8 @@ static int open_path(kd_backend **be, const char *device, kd_err *err)
     if (!path) return kd_fail_memory(err, "a file name");
     for (char *at = path; (at = strstr(at, ".so:")); at++) colon = at + 3;
     if (colon) *colon = 0;
-    const int code = load(be, path, colon ? colon + 1 : "", err);
+    bool fits;
+    const int code = load(be, path, colon ? colon + 1 : "", &fits, err);
     free(path);
     return code;
 }
@@ -117,15 +121,26 @@ static int open_name(kd_backend **be, const char *device, const char *name, cons
     if (!path)
         return kd_fail(err, KD_EUSAGE, "--device %s: no kd-%s.so in %s%s%s; expected %s", device, name, f.path[0], f.n > 1 ? " or " : "",
                        f.path[1], expected);
-    const int code = load(be, path, which, err);
+    bool fits;
+    const int code = load(be, path, which, &fits, err);
     free(path);
     return code;
 }
 
+// A machine without a GPU may well have the plug-in: then its device does not open, and the CPU is meant. A plug-in that does
+// not fit this program is an error.
 static int open_auto(kd_backend **be, kd_err *err)
 {
-    kd_err none = {0};                   // the plug-in may be installed where there is no GPU
-    return open_name(be, "cuda", "cuda", "", &none) ? kd_cpu_open(be, err) : 0;
+    const folders f = plugin_folders();
+    char *path;
+    bool fits = false;
+    kd_err failed = {0};
+    KD_TRY(find(&path, &f, "cuda", err));
+    if (!path) return kd_cpu_open(be, err);
+    const int code = load(be, path, "", &fits, &failed);
+    free(path);
+    if (!code) return 0;
+    return fits ? kd_cpu_open(be, err) : kd_fail(err, failed.code, "%s", failed.msg);
 }
 
 int kd_device_open(kd_backend **be, const char *device, kd_err *err)

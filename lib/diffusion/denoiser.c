@@ -153,9 +153,9 @@ int kd_call_of(kd_call **out, kd_denoiser *d, const kd_call_kind *kind, int64_t 
         }
         if (call->used < oldest->used) oldest = call;
     }
-    call_free(oldest);
     if (d->c->cross_cond_dim && (!cond || !cond->cross_cond || len < 1))
         return kd_fail(err, KD_EUSAGE, "the model attends to a sequence of conditions: cross_cond is missing");
+    call_free(oldest);
     oldest->kind = kind, oldest->n = n, oldest->cross_len = len, oldest->used = ++d->clock;
     const int code = call_make(oldest, d, err);
     if (code) call_free(oldest);

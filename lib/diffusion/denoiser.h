@@ -56,7 +56,7 @@ int kd_denoise(kd_denoiser *d, int64_t n, const float *x, const float *sigma, co
 /// The same, and logvar [n] where the network has a variance (has_variance) and it is not NULL.
 int kd_denoise_variance(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond,
                         float *inner, float *denoised, float *logvar, kd_err *err);
-/// D of images in the backend's memory, to the backend's memory: nothing waits. x and denoised may be the same.
+/// D of images in the backend's memory, to the backend's memory, elsewhere: nothing waits.
 int kd_denoise_on(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond, float *denoised, kd_err *err);
 /// denoised and the vector-Jacobian product: vjp = gradient of sum(denoised * v) with respect to x
 int kd_denoise_vjp(kd_denoiser *d, int64_t n, const float *x, const float *sigma, const kd_cond *cond, const float *v,

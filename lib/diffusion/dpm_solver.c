@@ -300,5 +300,6 @@ done:
     kd_free(times);
     kd_free(a.pace);
     kd_free(a.taken);
+    r->taken = NULL;
     return code;
 }

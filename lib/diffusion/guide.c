@@ -116,7 +116,7 @@ static int threshold_dynamic(kd_guide *g, int64_t n, float *D, kd_err *err)
         float *d = (float *)host + k * g->size;
         const double q = fmax(1, percentile(d, g->size, g->g.percentile, g->sorted));
         for (int64_t i = 0; i < g->size; i++)
-            if (!isnan(d[i])) d[i] = (float)(fmin(fmax(d[i], -q), q) / q);         // the sampler tells of NaN
+            if (!isnan(d[i])) d[i] = (float)(fmin(fmax(d[i], -q), q) / q);         // NaN remains: the sampler reports it
     }
     return be->unmap(be, host, err);
 }

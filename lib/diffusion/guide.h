@@ -26,7 +26,7 @@ typedef struct kd_guide {
     // of the run's images, in their places, in the host's memory
     const int64_t *label;              // NULL if the model has no classes
     float *known, *mask;               // NULL, or [n,size]
-    void (*tick)(void *arg); void *arg;                    // NULL, or told each call
+    void (*tick)(void *arg); void *arg;                    // NULL, or called after each call
     // private; begin with zeros
     kd_vec vec;
     float *other;                      // [room,size] on the backend

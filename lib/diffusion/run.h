@@ -19,7 +19,7 @@ typedef struct kd_sampler_run {
     kd_err *err;                       // where vector helpers report: the next call of the denoiser returns it
     int64_t step;                      // the present one
     const int64_t *taken;              // [n], where images have steps of their own: how many each has taken; else NULL
-    int64_t *shown;                    // [n], steps that were told of
+    int64_t *shown;                    // [n], steps that were passed to `watch`
     int64_t *calls;                    // [n], of each image so far
     int64_t *image; float *sigma;      // [n], of the present call
     float *buffer[KD_RUN_BUFFERS]; int buffers;

@@ -216,6 +216,7 @@ static int show(kd_sampler_run *r, int64_t m, float *D, kd_err *err)
 int kd_run_denoise_some(kd_sampler_run *r, int64_t m, float *D, const float *x, kd_err *err)
 {
     // Images at times of their own are looked at each time anyway.
+    if (err->code) return err->code;                       // a vector helper's
     const bool later = r->be->async && !r->taken && !r->s->watch;
     KD_TRY(note_call(r, err));
     const int64_t code = 2 * (r->n_asked - 1);

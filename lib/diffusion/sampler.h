@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { KD_LMS_MAX_ORDER = 8 };
-/// What samplers can be told; each uses some of it (kd_sampler_uses).
+/// What can be set for samplers; each uses some of it (kd_sampler_uses).
 typedef struct kd_sampler_opts {
     double eta;                        // NAN: 1, or 0 for dpm_fast and dpm_adaptive, as in k-diffusion
     double s_churn, s_tmin, s_tmax, s_noise;
@@ -40,7 +40,7 @@ const kd_sampler *kd_sampler_find(const char *name);      // NULL if there is no
 const kd_sampler *kd_sampler_list(int *n);
 /// Whether it ends at the lowest level above 0 instead of at 0: dpm_fast, dpm_adaptive.
 bool kd_sampler_ends_above_zero(const kd_sampler *s);
-/// Bytes of the backend's memory that a run for n images takes, x included.
+/// Bytes of the backend's memory for the vectors of a run for n images, x included.
 int64_t kd_sampler_bytes(const kd_sampler *s, const kd_sampler_opts *o, int64_t n, int64_t size);
 /// Denoiser calls that an image takes; 0 if only the run shows it (dpm_adaptive).
 int64_t kd_sampler_calls(const kd_sampler *s, int64_t steps);
@@ -69,7 +69,7 @@ typedef struct kd_sampling {
     const float *sigmas;               // [steps+1], falling, all but the last above 0; the last is 0, or where to stop
     int64_t steps;                     // dpm_fast: its calls, from sigmas[0] to the lowest level above 0; dpm_adaptive: no matter
     kd_denoise_call call;
-    kd_step_call watch;                // NULL, or told
+    kd_step_call watch;                // NULL, or called for each step
     void *arg;                         // of both
 } kd_sampling;
 
@@ -83,7 +83,7 @@ typedef struct kd_noise {
 } kd_noise;
 
 /// Draws n images in place. x [n,size], in the host's memory: on entry the start (unit normals times sigmas[0]), on return the
-/// samples. A backend that can adopt it works in it, others get a copy.
+/// samples. A backend that can adopt x works in it; others work in a copy.
 /// Samplers marked `ode` also go from low to high levels.
 /// calls: NULL, or [n]: receives the number of denoiser calls each image took.
 /// errors  KD_EFAIL "denoiser gave NaN or infinity at sigma 3.2 (step 7 of 20)", or that the images grew without bound before

@@ -1,5 +1,6 @@
-// Attributes: what an op is told beside its values. Each op that is told anything has a struct in the union kd_attr, often
-// shared with its gradient or its inverse; the comment names the ops. Constructors fill it in, kernels read it:
+// Attributes: an op's parameters that are not values. Each op that has any has a struct in the union kd_attr, often shared
+// with its gradient or its inverse; the comment names the ops. Plug-ins are compiled with these definitions: whoever changes
+// one raises KD_BACKEND_ABI. Constructors fill it in, kernels read it:
 // n->a.conv.stride. Attributes are plain numbers without pointers, so that a node is repeated, or its attributes handed to
 // its gradient's node, by assignment.
 #ifndef KD_ATTR_H
@@ -56,7 +57,7 @@ enum {
     KD_RATES
 };
 
-/// Their runs, F64 [runs,KD_RUN_COLUMNS].
+/// The runs of adamw and sgd, F64 [runs,KD_RUN_COLUMNS].
 enum {
     KD_RUN_FIRST, KD_RUN_COUNT,       // elements
     KD_RUN_GROUP,                     // 0 to 3; weights of groups 1 and 3 do not decay. -1: idle, only the average moves

@@ -35,7 +35,8 @@ kd_val *kd_add_image(kd_graph *g, kd_val *x, kd_val *b)
 
 static void sum_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)
 {
-    dx[0] = kd_sum(g, dx[0], node(g, KD_OP_image_spread, dy[0], n->a.image.factor, n->in[0]->shape));
+    kd_val *spread = node(g, KD_OP_image_spread, dy[0], n->a.image.factor, n->in[0]->shape);
+    dx[0] = kd_sum(g, dx[0], kd_cast(g, spread, n->in[0]->dtype));
 }
 
 static void add_grad(kd_graph *g, const kd_node *n, kd_val *const *dy, kd_val **dx)

@@ -91,7 +91,7 @@ const kd_op kd_op_sum_rows = { .grad = NULL };
 
 kd_val *kd_linear_geglu(kd_graph *g, kd_val *x, kd_val *w)
 {
-    kd_val *in[] = { x, w };
+    kd_val *in[] = { x, x && w ? kd_cast(g, w, x->dtype) : w };
     if (!x || !w || !kd_want(g, fits(x, w) && w->shape.d[0] % 2 == 0, KD_OP_linear_geglu, "x [..,K], w [2F,K]", 2, in))
         return NULL;
     kd_node *n = kd_node_new(g, KD_OP_linear_geglu, 2, in);

@@ -36,7 +36,9 @@ typedef struct kd_val {
     int64_t offset;           // in the arena
     struct kd_val *shares;    // computed in place over this one
     bool used;                // read by some node of the program, or an output
+    bool output;              // of the program
     bool inner;               // read by its own unit alone: has no memory
+    bool fed;                 // since the last run
     // kd_grad's
     bool wants;               // on the way from a gradient's target
     struct kd_val *grad;      // gradient accumulated so far

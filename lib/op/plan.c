@@ -25,9 +25,9 @@ kd_val *kd_plan_root(kd_val *v)
 static void keep(kd_plan *plan, kd_graph *g, kd_val *const *outs, int n)
 {
     for (int i = 0; i < g->n_val; i++)
-        g->val[i]->used = g->val[i]->inner = false;
+        g->val[i]->used = g->val[i]->inner = g->val[i]->output = false;
     for (int i = 0; i < n; i++)
-        outs[i]->used = true;
+        outs[i]->used = outs[i]->output = true;
     plan->n = 0;
     for (int i = g->n_node - 1; i >= 0; i--) {          // a node's readers come after it
         kd_node *const node = g->node[i];
@@ -78,6 +78,31 @@ static bool reads_from(const kd_node *n, const kd_node *from)
     return false;
 }
 
+static bool is_bound(const kd_val *v) { return v && v->bound && v->data; }
+
+static bool overlap(const kd_val *a, const kd_val *b)
+{
+    const char *const p = a->data, *const q = b->data;
+    return is_bound(a) && is_bound(b) && p < q + kd_val_bytes(b) && q < p + kd_val_bytes(a);
+}
+
+// Whether a node with a bound output may write over bound memory that another uses: its bound inputs count as written.
+static bool writes_over(const kd_node *writer, const kd_node *n)
+{
+    bool writes = false;
+    for (int k = 0; k < writer->n_out; k++)
+        writes = writes || is_bound(writer->out[k]);
+    for (int i = 0; writes && i < writer->n_in + writer->n_out; i++) {
+        const kd_val *const v = i < writer->n_in ? writer->in[i] : writer->out[i - writer->n_in];
+        for (int k = 0; v && k < n->n_in + n->n_out; k++) {
+            const kd_val *const u = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+            if (u && overlap(v, u))
+                return true;
+        }
+    }
+    return false;
+}
+
 // The contract of kd_backend.group: moved to the place of its unit's last node, node i still comes before all its readers.
 // (flatten reads every pinned value, without having them as inputs.)
 static bool may_move(const kd_plan *plan, const int *unit, int i)
@@ -87,7 +112,8 @@ static bool may_move(const kd_plan *plan, const int *unit, int i)
         pinned = pinned || plan->node[i]->out[k]->pinned;
     for (int j = i + 1; j < unit[i]; j++)
         if (unit[j] != unit[i] &&
-            (reads_from(plan->node[j], plan->node[i]) || (pinned && plan->node[j]->op == KD_OP_flatten)))
+            (reads_from(plan->node[j], plan->node[i]) || writes_over(plan->node[j], plan->node[i])
+             || (pinned && plan->node[j]->op == KD_OP_flatten)))
             return false;
     return true;
 }

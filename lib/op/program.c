@@ -38,6 +38,8 @@ int kd_program_new(kd_program **out, kd_graph *g, kd_backend *be, kd_val *const 
     p->g = g;
     p->be = be;
     p->threads = kd_threads();
+    p->in_place = be->adopt != NULL;
+    assert(!(be->adopt && be->async) && "what adopts computes at once");
     if ((rc = kd_plan_make(&p->plan, g, be, outs, n, err))) {
         kd_program_free(p);
         return rc;
@@ -77,7 +79,7 @@ int64_t kd_program_bytes(const kd_program *p)
 
 int64_t kd_program_host_bytes(const kd_program *p)
 {
-    return p->ready && p->in_place ? 0 : p->plan.inputs;
+    return p->in_place ? 0 : p->plan.inputs;
 }
 
 double kd_program_flops(const kd_program *p)
@@ -103,23 +105,15 @@ void kd_pin(kd_val *v, int64_t offset)
 
 // Memory -------------------------------------------------------------------------------------------------------------
 
-// Where the host writes inputs. A backend that maps its memory in place lets it write to the block itself.
+// Where the host writes inputs: a backend that computes in the host's memory lets it write to the block itself.
 static int open_staging(kd_program *p, kd_err *err)
 {
-    kd_backend *const be = p->be;
-    void *host;
-    KD_TRY(be->map(be, p->inputs, (size_t)p->plan.inputs, KD_MAP_READ | KD_MAP_WRITE, &host, err));
-    p->in_place = host == p->inputs;
-    if (p->in_place)
-        p->staging = host;
-    else {
-        KD_TRY(be->unmap(be, host, err));
-        p->staging = kd_alloc((size_t)p->plan.inputs);
-        if (!p->staging)
-            return kd_fail_memory(err, "a program's inputs");
-    }
+    const size_t bytes = (size_t)p->plan.inputs;
     p->set_from = p->plan.inputs;
-    return 0;
+    if (p->in_place)
+        return p->be->map(p->be, p->inputs, bytes, KD_MAP_READ | KD_MAP_WRITE, (void **)&p->staging, err);
+    p->staging = kd_alloc(bytes);
+    return p->staging ? 0 : kd_fail_memory(err, "a program's inputs");
 }
 
 static int get_memory(kd_program *p, kd_err *err)
@@ -186,6 +180,7 @@ int kd_program_set(kd_program *p, kd_val *v, const void *host, kd_err *err)
     if (!v->used)
         return 0;
     KD_TRY(check_indices(v, host, err));
+    v->fed = true;
     if (v->kind == KD_VAL_FED)
         return p->be->upload(p->be, v->data, host, (size_t)kd_val_bytes(v), err);
     KD_TRY(kd_program_at(p, v, &at, err));
@@ -197,6 +192,7 @@ int kd_program_feed(kd_program *p, kd_val *fed, const void *from, kd_err *err)
 {
     assert(fed->kind == KD_VAL_FED);
     KD_TRY(kd_program_ready(p, err));
+    fed->fed = true;
     return fed->used ? p->be->copy(p->be, fed->data, from, (size_t)kd_val_bytes(fed), err) : 0;
 }
 
@@ -217,8 +213,21 @@ static int send_inputs(kd_program *p, kd_err *err)
     const int64_t from = p->set_from, bytes = p->set_to - from;
     if (!p->staging || p->in_place || bytes <= 0)
         return 0;
+    KD_TRY(p->be->upload(p->be, p->inputs + from, p->staging + from, (size_t)bytes, err));
     p->set_from = p->plan.inputs, p->set_to = 0;
-    return p->be->upload(p->be, p->inputs + from, p->staging + from, (size_t)bytes, err);
+    return 0;
+}
+
+// Fed values are there for one run: their memory serves others afterwards.
+static void take_fed(kd_program *p)
+{
+    for (int i = 0; i < p->g->n_val; i++) {
+        kd_val *const v = p->g->val[i];
+        if (v->kind != KD_VAL_FED || !v->used)
+            continue;
+        assert(v->fed && "fed before each run");
+        v->fed = false;
+    }
 }
 
 static int run_measured(kd_program *p, kd_node *const *node, int n, kd_err *err)
@@ -238,6 +247,7 @@ int kd_program_run(kd_program *p, kd_err *err)
     const kd_plan *const plan = &p->plan;
     assert(p->threads == kd_threads() && "scratch was sized for another number of threads");
     KD_TRY(kd_program_ready(p, err));
+    take_fed(p);
     KD_TRY(send_inputs(p, err));
     if (be->compile && !p->profile) {
         if (!p->exe)
@@ -262,14 +272,16 @@ void kd_program_profile(kd_program *p, bool on)
         memset(p->spent, 0, sizeof p->spent);
 }
 
-// Bytes a node must move at best: each input and used output once.
-static double node_bytes(const kd_node *n)
+// Bytes a unit must move at best: each value that it does not keep to itself once.
+static double unit_bytes(kd_node *const *node, int n)
 {
     double sum = 0;
-    for (int i = 0; i < n->n_in; i++)
-        sum += n->in[i] ? (double)kd_val_bytes(n->in[i]) : 0;
-    for (int i = 0; i < n->n_out; i++)
-        sum += n->out[i]->used ? (double)kd_val_bytes(n->out[i]) : 0;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < node[i]->n_in; k++)
+            sum += node[i]->in[k] && !node[i]->in[k]->inner ? (double)kd_val_bytes(node[i]->in[k]) : 0;
+        for (int k = 0; k < node[i]->n_out; k++)
+            sum += node[i]->out[k]->used && !node[i]->out[k]->inner ? (double)kd_val_bytes(node[i]->out[k]) : 0;
+    }
     return sum;
 }
 
@@ -281,17 +293,20 @@ static int slower_first(const void *a, const void *b)
     return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
-// Adds what one program spent to the rows of its ops.
+// Adds what one program spent to the rows of its ops. A unit counts for its last op.
 static void add_rows(row rows[KD_OPS], const kd_program *p)
 {
-    int64_t nodes[KD_OPS] = { 0 };
-    for (int i = 0; i < p->plan.n; i++)
-        nodes[p->plan.node[i]->op]++;
-    for (int i = 0; i < p->plan.n; i++) {
-        const kd_node *const n = p->plan.node[i];
-        const double passes = (double)p->spent[n->op].runs / (double)nodes[n->op];
-        rows[n->op].flops += kd_node_flops(n) * passes;
-        rows[n->op].bytes += node_bytes(n) * passes;
+    int64_t units[KD_OPS] = { 0 };
+    kd_node *const *const node = p->plan.node;
+    for (int i = -1, u = 0; u < p->plan.units; u++)
+        units[node[i += p->plan.size[u]]->op]++;
+    for (int i = 0, u = 0; u < p->plan.units; i += p->plan.size[u++]) {
+        const int n = p->plan.size[u];
+        const kd_op_id op = node[i + n - 1]->op;
+        const double passes = (double)p->spent[op].runs / (double)units[op];
+        for (int k = 0; k < n; k++)
+            rows[op].flops += kd_node_flops(node[i + k]) * passes;
+        rows[op].bytes += unit_bytes(node + i, n) * passes;
     }
     for (int i = 0; i < KD_OPS; i++) {
         rows[i].seconds += p->spent[i].seconds;

@@ -42,8 +42,8 @@ int kd_program_feed(kd_program *p, kd_val *fed, const void *from, kd_err *err);
 /// Sends the inputs that were set, in one copy, and queues all nodes. What they compute is there for kd_program_get and
 /// kd_program_take, and for whatever the backend is asked to do afterwards; only reading waits for it.
 int kd_program_run(kd_program *p, kd_err *err);
-/// Copies an output of the last run to the host's memory (get: waits) or the backend's (take: does not wait). Outputs are there
-/// until a value is fed for the next run, whose place may be theirs.
+/// Copies an output of the last run to the host's memory (get: waits) or the backend's (take: does not wait). An output keeps
+/// its value until the program runs again or one of its fed values is set: fed values may have the same memory.
 int kd_program_get(kd_program *p, const kd_val *v, void *host, kd_err *err);
 int kd_program_take(kd_program *p, const kd_val *v, void *to, kd_err *err);
 

@@ -51,35 +51,34 @@ void kd_vec_free(kd_vec *v)
     v->scratch = NULL, v->room = 0;
 }
 
-int kd_vec_mix(kd_vec *v, int64_t n, float *out, double a, const float *x, double b, const float *y, kd_err *err)
+// out [n] = op of up to three vectors and the factors a, b.
+static int elementwise(kd_vec *v, kd_op_id op, int64_t n, float *out, const float *const in[MOST_IN], double a, double b, kd_err *err)
 {
     single s;
-    begin(&s, KD_OP_mix, KD_F32, KD_SHAPE(n), out);
-    input(&s, KD_F32, KD_SHAPE(n), x);
-    input(&s, KD_F32, KD_SHAPE(n), y);
+    begin(&s, op, KD_F32, KD_SHAPE(n), out);
+    for (int i = 0; i < MOST_IN; i++) input(&s, KD_F32, KD_SHAPE(n), in[i]);
     s.node.a.mix.a = a, s.node.a.mix.b = b;
     return run(v, &s, err);
+}
+
+int kd_vec_mix(kd_vec *v, int64_t n, float *out, double a, const float *x, double b, const float *y, kd_err *err)
+{
+    return elementwise(v, KD_OP_mix, n, out, (const float *[]){ x, y, NULL }, a, b, err);
 }
 
 int kd_vec_advance(kd_vec *v, int64_t n, float *out, const float *x, double a, const float *e, double b, const float *f, kd_err *err)
 {
-    single s;
-    begin(&s, KD_OP_advance, KD_F32, KD_SHAPE(n), out);
-    input(&s, KD_F32, KD_SHAPE(n), x);
-    input(&s, KD_F32, KD_SHAPE(n), e);
-    input(&s, KD_F32, KD_SHAPE(n), f);
-    s.node.a.mix.a = a, s.node.a.mix.b = b;
-    return run(v, &s, err);
+    return elementwise(v, KD_OP_advance, n, out, (const float *[]){ x, e, f }, a, b, err);
 }
 
 int kd_vec_extrapolate(kd_vec *v, int64_t n, float *out, const float *x, double f, const float *y, kd_err *err)
 {
-    single s;
-    begin(&s, KD_OP_extrapolate, KD_F32, KD_SHAPE(n), out);
-    input(&s, KD_F32, KD_SHAPE(n), x);
-    input(&s, KD_F32, KD_SHAPE(n), y);
-    s.node.a.mix.a = f;
-    return run(v, &s, err);
+    return elementwise(v, KD_OP_extrapolate, n, out, (const float *[]){ x, y, NULL }, f, 0, err);
+}
+
+int kd_vec_keep(kd_vec *v, int64_t n, float *x, const float *known, const float *mask, kd_err *err)
+{
+    return elementwise(v, KD_OP_keep, n, x, (const float *[]){ x, known, mask }, 0, 0, err);
 }
 
 int kd_vec_clamp(kd_vec *v, int64_t n, float *x, double low, double high, kd_err *err)
@@ -88,16 +87,6 @@ int kd_vec_clamp(kd_vec *v, int64_t n, float *x, double low, double high, kd_err
     begin(&s, KD_OP_clamp, KD_F32, KD_SHAPE(n), x);
     input(&s, KD_F32, KD_SHAPE(n), x);
     s.node.a.clamp.low = low, s.node.a.clamp.high = high;
-    return run(v, &s, err);
-}
-
-int kd_vec_keep(kd_vec *v, int64_t n, float *x, const float *known, const float *mask, kd_err *err)
-{
-    single s;
-    begin(&s, KD_OP_keep, KD_F32, KD_SHAPE(n), x);
-    input(&s, KD_F32, KD_SHAPE(n), x);
-    input(&s, KD_F32, KD_SHAPE(n), known);
-    input(&s, KD_F32, KD_SHAPE(n), mask);
     return run(v, &s, err);
 }
 

@@ -1,6 +1,6 @@
 // build/test-op [NAME] [--case=K] [--cpu=base|avx2|avx512] [--device=NAME]: runs the tests of the other files in this folder.
-// Prints one line per case, `ok` or `FAIL` with the line that repeats it, and last `N passed, N failed`. On another device
-// than the CPU everything is the same, and image by image the bits must be those of a second run on it.
+// Prints one line per case, `ok` or `FAIL` with the line that repeats it, and last `N passed, N failed`. A device with "cpu" in
+// its name computes with the CPU's kernels, and must give the CPU's bits.
 #include "tests/op/test.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -296,6 +296,20 @@ static void check_reference(t_run *t, const outcome *o)
     kd_free(r.y);
 }
 
+/// The same case on the CPU itself must give the same bits.
+static int compare_with_cpu(t_run *t, const int64_t *c, way w, const outcome *base, kd_err *err)
+{
+    outcome other = { 0 };
+    kd_backend *const be = t->be;
+    int rc = kd_cpu_open(&t->be, err);
+    if (!rc) rc = evaluate(t, c, w, &other, err);
+    if (!rc) compare(t, base, &other, "the CPU", 0);
+    outcome_free(&other);
+    kd_backend_close(t->be);
+    t->be = be;
+    return rc;
+}
+
 static int run_case(t_run *t, const int64_t *c, kd_err *err)
 {
     outcome base, other;
@@ -303,6 +317,7 @@ static int run_case(t_run *t, const int64_t *c, kd_err *err)
     const way plain = { "two more images", 2, false, false };
     int rc = evaluate(t, c, plain, &base, err);
     if (!rc) check_reference(t, &base);
+    if (!rc && t->cpu_bits) rc = compare_with_cpu(t, c, plain, &base, err);
     static const way ways[] = { { "one thread", 1, false, false }, { "in place, 3 threads", 3, true, false },
                                 { "in place, no gradient", 2, true, true }, { "8 threads", 8, false, false } };
     for (int i = 0; i < 4 && !rc; i++) {
@@ -345,6 +360,7 @@ static void run_one(const t_test *test, int number, const char *cpu, const char 
     snprintf(t.where, sizeof t.where, "%s%s%s", cpu, strcmp(device, "cpu") ? " on " : "", strcmp(device, "cpu") ? device : "");
     kd_err err = { 0 };
     if (!kd_device_open(&t.be, device, &err)) {
+        t.cpu_bits = strcmp(device, "cpu") && strstr(t.be->name, "cpu");
         if (test->fn) test->fn(&t);
         else if (run_case(&t, test->cases + number * test->width, &err)) t_check(&t, false, "%s", err.msg);
         t.be->close(t.be);

@@ -58,6 +58,7 @@ typedef struct t_run {
     const t_test *test;
     int number;            // of the case
     int failed;
+    bool cpu_bits;         // not the CPU, but with its kernels
     char where[128];       // instruction set and device
     char line[512];        // the first failure
 } t_run;

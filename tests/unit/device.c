@@ -97,17 +97,31 @@ static void unusable(void **state)
 }
 
 // `auto` with this plug-in as kd-cuda.so. Each needs a folder of its own: a path that is loaded already is not read again.
+static char cuda_folder[] = "/tmp/kd-device.XXXXXX", cuda_link[64];
+
+// A folder of plug-ins in which this one is kd-cuda.so.
+static void link_cuda(const char *plugin)
+{
+    char target[PATH_MAX];
+    strcpy(cuda_folder, "/tmp/kd-device.XXXXXX");
+    assert_non_null(mkdtemp(cuda_folder));
+    snprintf(cuda_link, sizeof cuda_link, "%s/kd-cuda.so", cuda_folder);
+    assert_non_null(realpath(plugin, target));
+    assert_int_equal(symlink(target, cuda_link), 0);
+    setenv("KD_PLUGINS", cuda_folder, 1);
+}
+
+static void unlink_cuda(void)
+{
+    unsetenv("KD_PLUGINS");
+    assert_int_equal(unlink(cuda_link) || rmdir(cuda_folder), 0);
+}
+
 static void automatic_with(const char *plugin, const char *name)
 {
-    char dir[] = "/tmp/kd-device.XXXXXX", target[PATH_MAX], link[64];
-    assert_non_null(mkdtemp(dir));
-    snprintf(link, sizeof link, "%s/kd-cuda.so", dir);
-    assert_non_null(realpath(plugin, target));
-    assert_int_equal(symlink(target, link), 0);
-    setenv("KD_PLUGINS", dir, 1);
+    link_cuda(plugin);
     opens("auto", name);
-    unsetenv("KD_PLUGINS");
-    assert_int_equal(unlink(link) || rmdir(dir), 0);
+    unlink_cuda();
 }
 
 static void automatic(void **state)
@@ -117,7 +131,12 @@ static void automatic(void **state)
     opens("auto", "cpu (");
     automatic_with("good.so", "good ''");
     automatic_with("fails.so", "cpu (");
-    automatic_with("hash.so", "cpu (");
+    kd_err err = {0};
+    kd_backend *be;
+    link_cuda("hash.so");
+    assert_int_equal(kd_device_open(&be, "auto", &err), KD_EFAIL);
+    assert_non_null(strstr(err.msg, "was built from other sources"));
+    unlink_cuda();
 }
 
 int main(void)

@@ -83,11 +83,17 @@ static int check_types(const built *b, const char *path, kd_dtype compute)
             const kd_val *v = n->out[k];
             if (!v) continue;
             shorter += v->dtype == compute;
+            // A value's gradient has its type, except that the gradient of a weight that was cast is F32.
+            if (v->grad && v->grad->dtype != v->dtype && n->op != KD_OP_cast)
+                fail_msg("%s: %s in %s is %s, its gradient %s", path, kd_op_name[n->op], n->name, kd_dtype_name(v->dtype),
+                         kd_dtype_name(v->grad->dtype));
             // Values of one row per image follow the noise level and the conditions; means of an image are the exception.
             if (v->dtype == compute && v->shape.n == 2 && v->shape.d[0] == 2 && n->op == KD_OP_linear && n->in[0]->dtype != compute)
                 fail_msg("%s: %s in %s has lost digits", path, kd_op_name[n->op], n->name);
         }
-        if (n->op == KD_OP_linear && n->in[0]->dtype != n->in[1]->dtype) fail_msg("%s: a product of two types in %s", path, n->name);
+        const bool product = n->op == KD_OP_linear || n->op == KD_OP_linear_geglu || n->op == KD_OP_linear_grad_x
+                             || n->op == KD_OP_conv2d || n->op == KD_OP_conv2d_grad_x;
+        if (product && n->in[0]->dtype != n->in[1]->dtype) fail_msg("%s: %s of %s and %s in %s", path, kd_op_name[n->op], kd_dtype_name(n->in[0]->dtype), kd_dtype_name(n->in[1]->dtype), n->name);
     }
     return shorter;
 }
