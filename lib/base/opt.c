@@ -285,14 +285,14 @@ int kd_cli_parse(const char *tool, const char *summary, const kd_opt *opts, int 
     *common = (kd_common){ .out = "-", .device = "auto" };
     enum { OUT = 0, THREADS, DEVICE, ALWAYS };
     const kd_opt all[] = {
-        KD_OPT_STR('o', "out", &common->out, "FILE", "write there, whole or not at all (default -, stdout)"),
-        KD_OPT_INT(0, "threads", &common->threads, 0, 4096, "threads (default 0: all cores, or $OMP_NUM_THREADS)"),
+        KD_OPT_STR('o', "out", &common->out, "FILE", "Output file, which appears only when complete (default -, standard output)"),
+        KD_OPT_INT(0, "threads", &common->threads, 0, 4096, "Number of threads, 0 for all cores (default 0, or $OMP_NUM_THREADS)"),
         KD_OPT_STR(0, "device", &common->device, "auto|cpu|cuda|FILE",
-                   "compute device: auto, cpu, cuda, cuda:N, or the path of a plug-in (default auto)"),
-        KD_OPT_FLAG('q', "quiet", &common->quiet, "say nothing but errors"),
-        KD_OPT_FLAG(0, "no-history", &common->no_history, "leave the command line out of what is written"),
-        KD_OPT_FLAG('h', "help", &p.help, "print this and stop"),
-        KD_OPT_FLAG(0, "version", &p.version, "print the version and stop"),
+                   "Compute device: auto, cpu, cuda, cuda:N or the path of a plug-in (default auto)"),
+        KD_OPT_FLAG('q', "quiet", &common->quiet, "Print errors only"),
+        KD_OPT_FLAG(0, "no-history", &common->no_history, "Do not store the command line in the output"),
+        KD_OPT_FLAG('h', "help", &p.help, "Print this help and exit"),
+        KD_OPT_FLAG(0, "version", &p.version, "Print the version and exit"),
         KD_OPT_FLAG(0, "complete", &p.complete, NULL),
     };
     kd_opt shared[sizeof all / sizeof *all + 1] = {0};
