@@ -29,7 +29,7 @@ for sampler in dpmpp_2m euler_ancestral dpmpp_sde; do
     cmp <(right in.st) <(right p.st) && ! cmp -s <(left in.st) <(left p.st) && echo "$sampler: inpainted"
 done
 
-# To the noise and back, within the 0.04 that the man page says: with a trained model, whose ODE is smooth.
+# To the noise and back, within 0.04, with a trained model, whose ODE is smooth.
 . "$ROOT/tests/cli/kd-sample/toy.bash"
 model=$GOLDEN/digits_run/digits.fp16.safetensors
 sample -n 2 --class 3,8 --steps 10 -o p.st
