@@ -20,19 +20,24 @@ struct args {
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_ARGS("SOURCE", &a->sources, 1, "folders, PNG, JPEG, MNIST IDX (.gz too), CIFAR-10 and unet.cu binary; - for stdin"),
-        KD_OPT_STR('s', "size", &a->size, "N|WxH", "make all pictures this size (default: they must have one size)"),
-        KD_OPT_CHOICE(0, "crop", &a->crop, "center|none", "cover the size and cut the rest off, or stretch (default center)"),
-        KD_OPT_CHOICE(0, "resize", &a->resize, "bicubic|lanczos|box|bilinear", "filter, as Pillow computes it (default bicubic)"),
-        KD_OPT_STR(0, "background", &a->background, "COLOUR", "behind transparency: white, black, 0 to 255, #rrggbb (default white)"),
-        KD_OPT_CHOICE(0, "channels", &a->channels, "auto|1|3", "grey or colour (default auto: IDX 1, others 3)"),
-        KD_OPT_CHOICE(0, "labels", &a->labels, "auto|dir|none", "from IDX and CIFAR-10, or folder names (default auto)"),
-        KD_OPT_INT(0, "skip", &a->skip, 0, INFINITY, "leave out the first N images"),
-        KD_OPT_INT('n', "limit", &a->limit, 1, INFINITY, "write at most N images (default all)"),
-        KD_OPT_FLAG(0, "strict", &a->strict, "a file that is damaged or of no known kind is an error"),
-        KD_OPT_STR(0, "report", &a->report, "FILE", "write a JSON line for each file: kept, changed, skipped, why"),
+        KD_OPT_ARGS("SOURCE", &a->sources, 1,
+                    "Folder, or file of PNG, JPEG, MNIST (IDX), CIFAR-10 (.bin) or unet.cu; - for standard input"),
+        KD_OPT_STR('s', "size", &a->size, "N|WxH", "Size of all images, in pixels (default: the pictures' own size, the same for all)"),
+        KD_OPT_CHOICE(0, "crop", &a->crop, "center|none",
+                      "Way to fit a picture into --size: cover it and crop, or stretch (default center)"),
+        KD_OPT_CHOICE(0, "resize", &a->resize, "bicubic|lanczos|box|bilinear", "Filter for resizing, as in Pillow (default bicubic)"),
+        KD_OPT_STR(0, "background", &a->background, "COLOR",
+                   "Color behind transparent pixels: white, black, 0 to 255 or #rrggbb (default white)"),
+        KD_OPT_CHOICE(0, "channels", &a->channels, "auto|1|3",
+                      "Number of channels, 1 for gray or 3 for color (default auto: 1 for MNIST, 3 for others)"),
+        KD_OPT_CHOICE(0, "labels", &a->labels, "auto|dir|none",
+                      "Source of labels: MNIST and CIFAR-10 files, names of folders, or none (default auto)"),
+        KD_OPT_INT(0, "skip", &a->skip, 0, INFINITY, "Number of good images to leave out at the beginning (default 0)"),
+        KD_OPT_INT('n', "limit", &a->limit, 1, INFINITY, "Largest number of images to write (default: no limit)"),
+        KD_OPT_FLAG(0, "strict", &a->strict, "Treat a file that cannot be read, is damaged or has an unknown type as an error"),
+        KD_OPT_STR(0, "report", &a->report, "FILE", "File for a report with one line of JSON per input file"),
         KD_OPT_END };
-    return kd_cli_parse("kd-prep", "pictures in: decode, orient, resize, crop, label", opts, KD_WITH_OUT | KD_WITH_THREADS, argc, argv,
+    return kd_cli_parse("kd-prep", "Convert pictures to a stream of images", opts, KD_WITH_OUT | KD_WITH_THREADS, argc, argv,
                         &a->common, err);
 }
 
