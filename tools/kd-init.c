@@ -55,21 +55,23 @@ static int parse_shape(struct args *a, kd_err *err)
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_ARG("CONFIG", &a->config, 0, "k-diffusion config: JSON, or a model file that has one"),
-        KD_OPT_U64(0, "seed", &a->seed, "of new weights, or of what an imported checkpoint draws later (default 0)"),
-        KD_OPT_STR(0, "from", &a->from, "FILE", "a model, a checkpoint, PyTorch's .pth; - for stdin"),
-        KD_OPT_CHOICE(0, "weights", &a->weights, "ema|raw", "which ones of a checkpoint (default ema)"),
-        KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff", "what to write (default: what FILE is)"),
-        KD_OPT_STR(0, "config", &a->override, "CONFIG", "config for a foreign file without one"),
-        KD_OPT_CHOICE(0, "wrap", &a->wrap, "karras|v|eps|vd", "how the network becomes a denoiser (default: the config's)"),
-        KD_OPT_CHOICE(0, "activation", &a->activation, "gelu|quick_gelu", "of CLIP's weights, which may not say (OpenAI's: quick_gelu)"),
-        KD_OPT_STR(0, "toy", &a->toy, "FILE", "a mixture of Gaussians (weight, std, mean), known exactly, for tests"),
-        KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "of its images where mean [k] is for each pixel"),
-        KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "of what is written (default fp32; fp16 for kdiff)"),
-        KD_OPT_INT(0, "batch", &a->batch, 1, 1 << 20, "micro-batch of the run that a .pth comes from (default 64)"),
+        KD_OPT_ARG("CONFIG", &a->config, 0, "Config (JSON), or a model file whose config is used"),
+        KD_OPT_U64(0, "seed", &a->seed, "Seed of new weights, or of the draws after resuming from an imported checkpoint (default 0)"),
+        KD_OPT_STR(0, "from", &a->from, "FILE", "File to take the weights from, instead of drawing them; - for standard input"),
+        KD_OPT_CHOICE(0, "weights", &a->weights, "ema|raw",
+                      "Weights of a checkpoint to use: the moving average or the trained ones (default ema)"),
+        KD_OPT_CHOICE(0, "to", &a->to, "model|checkpoint|kdiff",
+                      "Kind of file to write (default model, but checkpoint for a training checkpoint of k-diffusion)"),
+        KD_OPT_STR(0, "config", &a->override, "CONFIG", "Config for a file that has none, or a wrong one"),
+        KD_OPT_CHOICE(0, "wrap", &a->wrap, "karras|v|eps|vd", "Wrapper that makes the network a denoiser (default: the config's)"),
+        KD_OPT_CHOICE(0, "activation", &a->activation, "gelu|quick_gelu",
+                      "Activation that CLIP's weights were trained with, if the file does not say (OpenAI's: quick_gelu)"),
+        KD_OPT_STR(0, "toy", &a->toy, "FILE", "Create a toy model from a mixture of Gaussians (tensors weight, std and mean)"),
+        KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "Shape of the images of --toy, for a mean [k]"),
+        KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "Type of the weights to write (default fp32; fp16 for --to kdiff)"),
+        KD_OPT_INT(0, "batch", &a->batch, 1, 1 << 20, "Images per batch in the run of a k-diffusion checkpoint (default 64)"),
         KD_OPT_END };
-    KD_TRY(kd_cli_parse("kd-init", "new weights from a config and a seed, or the weights of another file", opts, KD_WITH_OUT,
-                        argc, argv, &a->common, err));
+    KD_TRY(kd_cli_parse("kd-init", "Create, import or convert weights", opts, KD_WITH_OUT, argc, argv, &a->common, err));
     KD_TRY(parse_shape(a, err));
     return check(a, err);
 }
