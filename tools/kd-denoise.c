@@ -31,15 +31,16 @@ struct run {
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_ARG("MODEL", &a->model, 1, "model or checkpoint file"),
-        KD_OPT_ARG("INPUT", &a->input, 0, "frame with x, sigma (or t), class_cond, ... (default: stdin)"),
-        KD_OPT_FLAG(0, "loss", &a->loss, "loss of each image at x0 + sigma noise; with t: of the target"),
-        KD_OPT_FLAG(0, "grad", &a->grad, "gradient of the mean loss for each parameter"),
-        KD_OPT_FLAG(0, "vjp", &a->vjp, "gradient of sum(denoised * v) with respect to x"),
-        KD_OPT_INT('b', "batch", &a->batch, 1, 65536, "images a model call; changes memory only (default 64)"),
-        KD_OPT_FLAG(0, "raw", &a->raw, "of a checkpoint the trained weights, not their EMA"),
+        KD_OPT_ARG("MODEL", &a->model, 1, "Model or checkpoint, - for standard input"),
+        KD_OPT_ARG("INPUT", &a->input, 0, "Tensors: x, sigma (or t), class_cond, ... (default -, standard input)"),
+        KD_OPT_FLAG(0, "loss", &a->loss, "Write the loss of each image at x0 + sigma noise"),
+        KD_OPT_FLAG(0, "grad", &a->grad, "Write the gradient of the mean loss with respect to each parameter"),
+        KD_OPT_FLAG(0, "vjp", &a->vjp, "Write the gradient of sum(denoised * v) with respect to x"),
+        KD_OPT_INT('b', "batch", &a->batch, 1, 65536,
+                   "Images per model call (default 64); affects memory only, and the last bits of gradients"),
+        KD_OPT_FLAG(0, "raw", &a->raw, "Use a checkpoint's trained weights, not their moving average"),
         KD_OPT_END };
-    KD_TRY(kd_cli_parse("kd-denoise", "call a model once: denoised images, losses, gradients", opts,
+    KD_TRY(kd_cli_parse("kd-denoise", "Call a model once; compute losses and gradients", opts,
                         KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
     if (!strcmp(a->model, "-") && !strcmp(a->input, "-"))
         return kd_fail(err, KD_EUSAGE, "MODEL and INPUT cannot both be stdin");

@@ -39,24 +39,25 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     kd_loglik_opts *o = &a->o;
     const kd_opt opts[] = {
-        KD_OPT_ARG("MODEL", &a->model, 1, "model or checkpoint file"),
-        KD_OPT_ARG("IMAGES", &a->images, 0, "image stream or file (default: stdin)"),
-        KD_OPT_INT('n', "count", &a->count, 0, (int64_t)1 << 40, "only the first N images"),
-        KD_OPT_INT('b', "batch", &a->batch, 1, 65536, "images a model call; changes speed and memory only (default 64)"),
-        KD_OPT_INT(0, "probes", &o->probes, 1, 10000, "probes an image; from 2 on with a standard error (default 1)"),
-        KD_OPT_U64(0, "seed", &a->seed, "of probes and dequantisation (default 0)"),
-        KD_OPT_STR('c', "class", &a->classes, "K|K,K|none", "classes (default: the images' labels)"),
-        KD_OPT_CHOICE(0, "dequantize", &a->dequantize, "uniform|none", "spread 8-bit pixels over their levels (default uniform)"),
-        KD_OPT_NUM(0, "rtol", &o->rtol, 0, INFINITY, "relative tolerance (default 1e-4)"),
-        KD_OPT_NUM(0, "atol", &o->atol, 0, INFINITY, "absolute tolerance (default 1e-4)"),
-        KD_OPT_CHOICE(0, "error-norm", &a->error_norm, "image|batch", "whose error and steps (default image)"),
-        KD_OPT_INT(0, "max-calls", &o->max_calls, 1, 1 << 30, "evaluations of an image at most (default 100000)"),
-        KD_OPT_NUM(0, "sigma-min", &o->sigma_min, -INFINITY, INFINITY, "low end of the ODE (default: the config's)"),
-        KD_OPT_NUM(0, "sigma-max", &o->sigma_max, -INFINITY, INFINITY, "high end of the ODE (default: the config's)"),
-        KD_OPT_FLAG(0, "raw", &a->raw, "of a checkpoint the trained weights, not their EMA"),
+        KD_OPT_ARG("MODEL", &a->model, 1, "Model or checkpoint, - for standard input"),
+        KD_OPT_ARG("IMAGES", &a->images, 0, "Stream of images (default -, standard input)"),
+        KD_OPT_INT('n', "count", &a->count, 0, (int64_t)1 << 40, "Number of images to score (default: all)"),
+        KD_OPT_INT('b', "batch", &a->batch, 1, 65536, "Images per model call (default 64); affects speed and memory only"),
+        KD_OPT_INT(0, "probes", &o->probes, 1, 10000, "Probes per image (default 1); 2 or more give a standard error"),
+        KD_OPT_U64(0, "seed", &a->seed, "Seed of the probes and of the dequantization noise (default 0)"),
+        KD_OPT_STR('c', "class", &a->classes, "K|K,K|none", "Classes of the images, assigned in turn (default: the images' labels)"),
+        KD_OPT_CHOICE(0, "dequantize", &a->dequantize, "uniform|none",
+                      "Noise to add to 8-bit pixels within their level (default uniform)"),
+        KD_OPT_NUM(0, "rtol", &o->rtol, 0, INFINITY, "Relative error tolerance of a step (default 1e-4)"),
+        KD_OPT_NUM(0, "atol", &o->atol, 0, INFINITY, "Absolute error tolerance of a step (default 1e-4)"),
+        KD_OPT_CHOICE(0, "error-norm", &a->error_norm, "image|batch", "Error that controls the steps (default image)"),
+        KD_OPT_INT(0, "max-calls", &o->max_calls, 1, 1 << 30, "Most evaluations per image (default 100000)"),
+        KD_OPT_NUM(0, "sigma-min", &o->sigma_min, -INFINITY, INFINITY, "Noise level at which the ODE starts (default: the config's)"),
+        KD_OPT_NUM(0, "sigma-max", &o->sigma_max, -INFINITY, INFINITY, "Noise level at which the ODE ends (default: the config's)"),
+        KD_OPT_FLAG(0, "raw", &a->raw, "Use a checkpoint's trained weights, not their moving average"),
         KD_OPT_END };
-    KD_TRY(kd_cli_parse("kd-loglik", "log-likelihoods of images under a model", opts, KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc,
-                        argv, &a->common, err));
+    KD_TRY(kd_cli_parse("kd-loglik", "Compute the log-likelihood of images under a model", opts,
+                        KD_WITH_OUT | KD_WITH_THREADS | KD_WITH_DEVICE, argc, argv, &a->common, err));
     o->batch_norm = a->error_norm && !strcmp(a->error_norm, "batch");
     if (!strcmp(a->model, "-") && !strcmp(a->images, "-")) return kd_fail(err, KD_EUSAGE, "MODEL and IMAGES cannot both be stdin");
     return 0;
