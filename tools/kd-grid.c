@@ -20,18 +20,18 @@ struct args {
 static int parse(struct args *a, int argc, char **argv, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_ARG("IMAGES", &a->input, 0, "image stream or file (default: stdin)"),
-        KD_OPT_INT('c', "cols", &a->cols, 1, 65536, "images a row (default: about as many as rows)"),
-        KD_OPT_INT('r', "rows", &a->rows, 1, 65536, "rows; with --cols the images after the last row are left out"),
-        KD_OPT_FLAG(0, "by-class", &a->by_class, "one row a class, by the images' labels"),
-        KD_OPT_INT(0, "pad", &a->pad, 0, 4096, "white pixels between images (default 2)"),
-        KD_OPT_INT(0, "scale", &a->scale, 1, 256, "draw each pixel N times as wide and high (default 1)"),
-        KD_OPT_INT('n', "limit", &a->limit, 1, 1 << 30, "only the first N images"),
-        KD_OPT_STR(0, "each", &a->each, "PATTERN", "write a file for each image instead: out_%05d.png"),
-        KD_OPT_CHOICE(0, "quantize", &a->quantize, "round|trunc", "float images to 8 bits (default round; k-diffusion truncates)"),
+        KD_OPT_ARG("IMAGES", &a->input, 0, "Stream of images (default -, standard input)"),
+        KD_OPT_INT('c', "cols", &a->cols, 1, 65536, "Images per row (default: the square root of the number of images, rounded up)"),
+        KD_OPT_INT('r', "rows", &a->rows, 1, 65536, "Number of rows (default: as many as needed)"),
+        KD_OPT_FLAG(0, "by-class", &a->by_class, "Draw one row per class; the images need labels"),
+        KD_OPT_INT(0, "pad", &a->pad, 0, 4096, "Width of the white gap between images, in pixels (default 2)"),
+        KD_OPT_INT(0, "scale", &a->scale, 1, 256, "Size at which each pixel is drawn, as NxN pixels (default 1)"),
+        KD_OPT_INT('n', "limit", &a->limit, 1, 1 << 30, "Largest number of images to read (default: no limit)"),
+        KD_OPT_STR(0, "each", &a->each, "PATTERN", "Write one file per image instead of a grid, for example out_%05d.png"),
+        KD_OPT_CHOICE(0, "quantize", &a->quantize, "round|trunc",
+                      "Conversion of floating-point images to 8 bits (default round; k-diffusion uses trunc)"),
         KD_OPT_END };
-    return kd_cli_parse("kd-grid", "look at images: a stream as one PNG grid, or a PNG an image", opts, KD_WITH_OUT, argc, argv,
-                        &a->common, err);
+    return kd_cli_parse("kd-grid", "Arrange images in a grid", opts, KD_WITH_OUT, argc, argv, &a->common, err);
 }
 
 // --each ----------------------------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ struct args { const char *file; bool json, config, stats; kd_common common; };
 static int parse(int argc, char **argv, struct args *a, kd_err *err)
 {
     const kd_opt opts[] = {
-        KD_OPT_FLAG(0, "json", &a->json, "print JSON instead of text"),
-        KD_OPT_FLAG('c', "config", &a->config, "print the config alone, as it is stored"),
-        KD_OPT_FLAG('s', "stats", &a->stats, "with the least, greatest and mean value of each tensor"),
-        KD_OPT_ARG("FILE", &a->file, 1, "any file or stream of the kd tools, or - for stdin"),
+        KD_OPT_FLAG(0, "json", &a->json, "Print one JSON object instead of text"),
+        KD_OPT_FLAG('c', "config", &a->config, "Print only the config of a model or checkpoint, exactly as it is stored"),
+        KD_OPT_FLAG('s', "stats", &a->stats, "Also print the minimum, maximum and mean of each tensor, or of all pixels"),
+        KD_OPT_ARG("FILE", &a->file, 1, "File or stream of a kd tool, PyTorch file, ...; - for standard input"),
         KD_OPT_END };
-    KD_TRY(kd_cli_parse("kd-info", "Says what a file of tensors, a model, a checkpoint or a stream of images is and holds.", opts,
-                        KD_WITH_OUT, argc, argv, &a->common, err));
+    KD_TRY(kd_cli_parse("kd-info", "Describe a file of tensors, a model, a checkpoint or a stream of images", opts, KD_WITH_OUT,
+                        argc, argv, &a->common, err));
     return a->config && (a->json || a->stats) ? kd_fail(err, KD_EUSAGE, "--config prints the config alone: not with %s",
                                                         a->json ? "--json" : "--stats") : 0;
 }
