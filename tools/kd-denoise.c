@@ -37,7 +37,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_FLAG(0, "grad", &a->grad, "Write the gradient of the mean loss with respect to each parameter"),
         KD_OPT_FLAG(0, "vjp", &a->vjp, "Write the gradient of sum(denoised * v) with respect to x"),
         KD_OPT_INT('b', "batch", &a->batch, 1, 65536,
-                   "Images per model call (default 64); affects memory only, and the last bits of gradients"),
+                   "Images per model call (default 64); affects only memory and the last bits of gradients"),
         KD_OPT_FLAG(0, "raw", &a->raw, "Use a checkpoint's trained weights, not their moving average"),
         KD_OPT_END };
     KD_TRY(kd_cli_parse("kd-denoise", "Call a model once; compute losses and gradients", opts,

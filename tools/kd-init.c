@@ -67,7 +67,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_CHOICE(0, "activation", &a->activation, "gelu|quick_gelu",
                       "Activation that CLIP's weights were trained with, if the file does not say (OpenAI's: quick_gelu)"),
         KD_OPT_STR(0, "toy", &a->toy, "FILE", "Create a toy model from a mixture of Gaussians (tensors weight, std and mean)"),
-        KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "Shape of the images of --toy, for a mean [k]"),
+        KD_OPT_STR(0, "shape", &a->shape, "C,H,W", "Shape of the images of --toy, for a mean of shape [k]"),
         KD_OPT_CHOICE(0, "dtype", &a->dtype, "fp32|fp16|bf16", "Type of the weights to write (default fp32; fp16 for --to kdiff)"),
         KD_OPT_INT(0, "batch", &a->batch, 1, 1 << 20, "Images per batch in the run of a k-diffusion checkpoint (default 64)"),
         KD_OPT_END };

@@ -127,7 +127,7 @@ static int parse(struct args *a, int argc, char **argv, kd_err *err)
         KD_OPT_STR(0, "mask", &d->mask, "IMAGES", "Draw where the mask is white and keep the picture where it is black"),
         KD_OPT_FLAG(0, "invert", &d->invert, "Compute the noise that gives the pictures"),
         KD_OPT_FLAG(0, "trajectory", &d->trajectory, "Write the denoised image of every step"),
-        KD_OPT_FLAG('f', "float", &d->as_float, "Write F32 pixels in [-1, 1], without clamping them, instead of 8-bit pixels"),
+        KD_OPT_FLAG('f', "float", &d->as_float, "Write F32 pixels, scaled to [-1, 1] and not clamped, instead of 8-bit pixels"),
         KD_OPT_CHOICE(0, "quantize", &a->quantize, "round|trunc", "Conversion to 8 bits (default round; k-diffusion uses trunc)"),
         KD_OPT_FLAG(0, "raw", &a->raw, "Use a checkpoint's trained weights, not their moving average"),
         KD_OPT_END };
