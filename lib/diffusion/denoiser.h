@@ -17,7 +17,9 @@ kd_precond kd_precond_of(double sigma, double sigma_data);
 kd_precond kd_precond_at(const kd_config *c, double sigma);
 /// karras 1; soft-min-snr (s d)^2/(s^2+d^2)^2; snr d^2/(s^2+d^2)
 double kd_loss_weight(kd_weight_type w, double sigma, double sigma_data);
-/// f [h,w] of loss_scales (golden README section 2): min of the rows' and columns' -log2 frequencies, limited to `scales`.
+/// f [h,w] of loss_scales: with them the loss is weight * mean(f e^2), e the orthonormal 2-D DCT-II of F - target over H and W.
+///   f[y][x] = min(g_h(y), g_w(x)),  g_n(i) = min(-log2 r_i, scales),  r_i evenly from 0.5/n (i = 0) to 0.5 (i = n-1)
+/// So the highest frequency has weight 1. peer  k_diffusion/layers.py freq_weight_nd
 void kd_frequency_weights(float *f, int64_t h, int64_t w, int64_t scales);
 
 /// Conditions of n images; NULL: absent.

@@ -12,7 +12,7 @@ typedef enum {
     KD_INIT_FAN_IN,           // uniform in +-1/sqrt(fan_in): `init_value`, or if 0 the product of all sizes but the first
     KD_INIT_NORMAL,           // mean 0, deviation 1
     KD_INIT_ORTHOGONAL,       // rows (or columns, the fewer) orthonormal, evenly distributed among all such matrices
-    KD_INIT_ROPE,             // k-diffusion's AxialRoPE frequencies (golden README, section 2)
+    KD_INIT_ROPE,             // [heads,n] of k-diffusion's AxialRoPE: element (h, j) is pi 10^((j heads + h) / (heads n))
     KD_INIT_LOG_ROPE,         // logarithms of the first version's: even from ln pi to ln 5 pi, the same for all heads
     KD_INIT_FIR,              // [4,4] `init_value` times the outer product of [1,3,3,1]/8 with itself
 } kd_init;
@@ -45,7 +45,17 @@ bool kd_params_declare(kd_params *ps, const char *name, kd_shape shape, kd_init 
 /// Declares what a config's network has.
 int kd_params_of(kd_params **ps, const kd_config *c, kd_err *err);
 
-/// Initial values (golden README, section 15) into a flat array: a function of (seed, parameter's name) alone.
+/// Initial values into a flat array: a function of (seed, parameter's name) alone. The networks declare the peers' rules:
+///   linear layers, convolutions    FAN_IN, weight and bias, unless one of the following lines names them
+///   embeddings, Fourier features   NORMAL
+///   norms                          scales and weights ONE, biases ZERO
+///   transformers                   ZERO: attention's `out_proj`, `down_proj`, `norm.linear`, and the last layer (v2:
+///                                  `patch_out.proj`, v1: `out_proj`). Attention's scale: v2 10, v1 ln 10. v2: `splits.N.fac` 1/2
+///   image_v1                       ZERO: a residual block's last convolution, attention's `out_proj`, adaptive norms' `mapper`,
+///                                  `proj_out`, each with its bias. ORTHOGONAL: 1x1 `skip` convolutions and the weights of
+///                                  `mapping`, whose biases are FAN_IN
+///   guided_diffusion               ZERO: a residual block's second convolution, attention's `proj_out`, the last convolution
+/// So the output of a fresh network is F = 0 for every input.
 void kd_params_init(const kd_params *ps, uint64_t seed, float *flat);
 
 // Networks ---------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // Discrete noise schedules: the noise levels that a model with numbered steps was trained at, and the way between a level
-// and its step. Peers: guided-diffusion's gaussian_diffusion.py for betas, k_diffusion/external.py DiscreteSchedule for the
-// rest. golden README section 3.
+// and its step. Peers: for betas guided-diffusion's gaussian_diffusion.py, for the rest k_diffusion/external.py DiscreteSchedule.
 #ifndef KD_STEPS_H
 #define KD_STEPS_H
 #include "base/err.h"
@@ -24,10 +23,11 @@ typedef struct kd_steps {
 int kd_steps_new(kd_steps **s, kd_steps_type type, int64_t n, double beta_start, double beta_end, kd_err *err);
 void kd_steps_free(kd_steps *s);
 
-/// The step of a noise level. quantize: the nearest in ln sigma, the lower one of two; else interpolated between the two
-/// around it and clamped to 0..n-1. A level of the table is its own step exactly.
+/// The step of a noise level. quantize: the nearest in ln sigma, the lower one of two. Else the point between the two around
+/// it: low + clamp((ln sigma - l_low) / (l_high - l_low), 0, 1), l = log_sigma, low the last step with l_low <= ln sigma, at
+/// most n-2 (0 if there is none), high = low + 1. A level of the table is its own step exactly.
 double kd_steps_of(const kd_steps *s, double sigma, bool quantize);
-/// The noise level of a step 0..n-1, interpolated in ln sigma.
+/// The noise level of a step 0..n-1, interpolated linearly in ln sigma between floor(t) and ceil(t).
 double kd_steps_sigma(const kd_steps *s, double t);
 
 #endif

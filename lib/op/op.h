@@ -136,13 +136,25 @@ double kd_graph_flops(const kd_graph *g);                     // sum over its no
 kd_val *kd_linear(kd_graph *g, kd_val *x, kd_val *w, kd_val *b, kd_val *res);
 kd_val *kd_linear_geglu(kd_graph *g, kd_val *x, kd_val *w);
 kd_val *kd_rms_norm(kd_graph *g, kd_val *x, kd_val *s, float offset, float eps);     // s [C] or [N,C]
-/// cos and sin of the axial angles of each token and head. freqs [heads, d/8] (k-diffusion's buffer); positions are those
-/// of an H x W grid after `merges` 2x2 merges of the image's token grid (golden README, section 2): pos [T,2] = (y, x).
+/// cos and sin of the d/4 angles of each token and head: y * freqs[head][j] for j < d/8, then x * freqs[head][j].
+/// freqs [heads,d/8] is k-diffusion's buffer `pos_emb.freqs`; pos [T,2] = (y, x), see kd_axial_positions in model/net.h.
 kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos);
-/// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table
+/// qkv [N,H,W,3*heads*d] in feature order (q,k,v) x head x d; scale [heads]; rope from kd_rope_table. v is unchanged.
+/// Each head of q and of k becomes a = x sqrt(scale) / sqrt(sum(x^2) + 1e-6), a sum over its d features and not a mean. Then
+/// features i and i + d/4 (i < d/4) are rotated by the token's angle i: a_i cos - a_{i+d/4} sin and a_{i+d/4} cos + a_i sin.
+/// Features from d/2 on are not rotated.
 kd_val *kd_qk_norm_rope(kd_graph *g, kd_val *qkv, kd_val *scale, kd_val *rope);
 
-/// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. Rules of window, mask and neighborhood: golden README section 2.
+/// qkv [N,H,W,3*heads*d] -> [N,H,W,heads*d]. In each head, y = softmax(factor q k^T) v over the keys that a query sees:
+///   global        all tokens of the image.
+///   neighborhood  size x size tokens; size is odd and at most H and W. A query in row i sees the rows from
+///                 clamp(i - size/2, 0, H - size) on (size/2 rounded down), and likewise columns. So there are always size^2
+///                 keys, and near an edge the square is not centred on the query.
+///   window        H and W are multiples of size. The grid is rolled by `shift` in both axes: place (y, x) holds the token
+///                 ((y - shift) mod H, (x - shift) mod W). It is then cut into windows of size x size places, and a query sees
+///                 the keys of its window, except across the roll's seam: in the first row of windows the places in rows
+///                 0 .. shift-1 and the other ones do not see each other, in the first column of windows likewise with
+///                 columns, and in the corner window both rules hold. y is at the token's own place, not at the rolled one.
 /// index, rng: as kd_dropout's; not used, and may be NULL, where a.dropout is 0.
 kd_val *kd_attention(kd_graph *g, kd_val *qkv, kd_val *index, kd_val *rng, kd_attn a);
 

@@ -1,5 +1,6 @@
 // Cosine-similarity attention's queries and keys: each scaled to length sqrt(scale of its head), then the first half of
-// its features rotated by the token's position (axial RoPE). Golden README, section 2.
+// its features rotated by the token's position (axial RoPE). op.h has the rule. Peers: k_diffusion/models/
+// image_transformer_v2.py scale_for_cosine_sim, apply_rotary_emb_.
 #include "op/op.h"
 
 kd_val *kd_rope_table(kd_graph *g, kd_val *freqs, kd_val *pos)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// Places in the draws, in the order of golden augmentation.safetensors' draw_order.
+// Places in the draws; the metadata draw_order of tests/golden/augmentation.safetensors has the same order.
 enum { X_FLIP, DO_Y_FLIP, Y_FLIP, DO_SCALE, SCALE, DO_ROTATE, ROTATE, DO_ANISO, ANISO_ANGLE, ANISO, DO_SHIFT, SHIFT_X, SHIFT_Y };
 
 void kd_augment_draw(float draws[KD_AUGMENT_DRAWS], const kd_rng *r)
@@ -20,7 +20,7 @@ void kd_augment_draw(float draws[KD_AUGMENT_DRAWS], const kd_rng *r)
     draws[Y_FLIP] = draws[Y_FLIP] >= 0.5f;
 }
 
-// 3x3 matrices on (x, y, 1), applied on the left of what is there: m = m * n --------------------------------------------
+// 3x3 matrices on (x, y, 1): m becomes m n, so that n acts before what is there ---------------------------------------
 
 static void multiply(double m[9], const double n[9])
 {

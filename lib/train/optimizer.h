@@ -1,5 +1,12 @@
 // The optimizer of a training program: clipping, AdamW or SGD by parameter group, and the average of the weights (EMA). The
-// rules are PyTorch's (op/optimizer.h); groups and order are k-diffusion's (train.py).
+// rules are PyTorch's (op/optimizer.h); groups and order are k-diffusion's (train.py):
+//   1. the gradient of the mean loss of each micro-batch, averaged over the step's micro-batches
+//   2. clipping by the norm of all parameters together
+//   3. the update, with the learning rates after the steps done so far (kd_lr_at)
+//   4. the average, with the decay after the updates done so far (kd_ema_decay_at)
+// Groups: 0 decayed, 1 not decayed, 2 and 3 the same of the mapping network and of all `norm.linear` (transformers). Decayed
+// are the transformers' linear layers but time_in_proj, aug_in_proj, mapping_cond_in_proj, and v1's in_proj and out_proj;
+// image_v1's names that begin with `mapping` or `u_net` and end in `.weight`; all of guided_diffusion's.
 #ifndef KD_OPTIMIZER_H
 #define KD_OPTIMIZER_H
 #include "model/net.h"

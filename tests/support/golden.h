@@ -15,7 +15,7 @@ json_t *golden_json(const kd_frame *f, const char *key);
 /// A number of tests/golden/tolerances.json: what float32 PyTorch reaches.
 double golden_tolerance(const char *group, const char *key);
 
-/// max |a - b| / max |b|: the error of golden README section 13. NaN if there is one in a.
+/// max |a - b| / max |b|, the error that tolerances.json holds for float32 PyTorch too. NaN if there is one in a.
 double golden_error(const float *a, const double *b, int64_t n);
 /// Prints what was measured and what is allowed, the larger of three times `peer` and 1e-6; 1 if it is more (or NaN), else 0.
 /// which: more to say, or "".

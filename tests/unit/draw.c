@@ -70,7 +70,7 @@ static float *draw_all(const kd_draw_opts *o, fixture *f, kd_denoiser *weak, int
 
 enum { C = 3, H = 4, W = 4, PIXELS = C * H * W, IMAGES = 2 };
 
-// The two denoisers of golden README section 5: one Gaussian an image, two a pixel.
+// The two denoisers of samplers.safetensors (tests/unit/sampler.c has their formulas) as toy mixtures.
 static fixture golden_toy(const kd_frame *golden, bool mix)
 {
     static const float weight[] = { 0.3F, 0.7F }, std[] = { 0.25F, 0.5F }, mean[] = { -1, 0.75F };

@@ -266,7 +266,7 @@ static void check_bias(const kd_param_info *p, const float *w, const kd_params *
     assert_true(most <= bound * (1 + 1e-6) && most > bound / 2);
 }
 
-/// The peer's first values of an image_v1, written once more (golden README, section 15).
+/// The peer's first values of an image_v1 (the rule is at kd_params_init), written once more.
 static void test_init_image_v1(void **state)
 {
     (void)state;

@@ -16,7 +16,11 @@
 
 static kd_backend *be;
 
-// Denoisers of golden README section 5 ------------------------------------------------------------------------------
+// The denoisers of samplers.safetensors --------------------------------------------------------------------------------
+//
+// gauss: data with mean mu in each pixel and deviation q = 1/2, so D = (mu s^2 + x q^2) / (s^2 + q^2).
+// mix: in every pixel two Gaussians with weights w, means m, deviations q; with v_k = q_k^2 + s^2 and r_k proportional to
+// w_k v_k^(-1/2) exp(-(x - m_k)^2 / (2 v_k)), D = sum r_k (m_k s^2 + x q_k^2) / v_k.
 
 enum { PIXELS = 3 * 4 * 4, IMAGES = 2 };
 typedef struct denoiser {

@@ -1,5 +1,5 @@
-// The toy mixture: its denoiser against the formulas of golden README section 5 written for one number, its gradient against
-// finite differences, and the samplers' orders of convergence on it, through the same calls as a network.
+// The toy mixture: its denoiser against the formula for one number, its gradient against finite differences, and the
+// samplers' orders of convergence on it, through the same calls as a network.
 #include "device/device.h"
 #include "diffusion/denoiser.h"
 #include "diffusion/sampler.h"
@@ -52,7 +52,8 @@ static void close_model(fixture *f)
     kd_denoiser_free(f->d), kd_backend_close(f->be), kd_model_free(f->m);
 }
 
-// Two components a number, as golden README writes it.
+// Two components for each number: with v_k = std_k^2 + s^2 and r_k proportional to w_k v_k^(-1/2) exp(-(x - m_k)^2 / (2 v_k)),
+// D = sum r_k (m_k s^2 + x std_k^2) / v_k.
 static void test_per_pixel(void **state)
 {
     (void)state;
