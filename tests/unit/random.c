@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-// Random123 1.14, tests/kat_vectors, "philox 4x32 10".
+// The line "philox 4x32 10" of kat_vectors in the tests of Random123 1.14.
 static void philox_known_answers(void **state)
 {
     (void)state;
