@@ -1,0 +1,168 @@
+# What the scripts of this folder share: reading a reference file, collecting what a script computes, and comparing.
+#
+# A script takes the inputs and weights from the committed file, computes every result again with the peer's own code, and
+# compares it with the committed one; what it does not compute is an input. It prints the largest error, and its exit status is
+# 1 if one is above the script's limit. With --write FOLDER it also writes the files there, with what it computed.
+#
+# Everything is computed in float64: also what the peers compute in float32 by default (positions, angles, embeddings), because
+# float64 is made the default type here. Errors are max|a - b| / max|b| of a tensor.
+import argparse
+import json
+import math
+import os
+import sys
+
+os.environ.setdefault("K_DIFFUSION_USE_COMPILE", "0")
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+
+_parser = argparse.ArgumentParser()
+_parser.add_argument("--write", metavar="FOLDER")
+_parser.add_argument("--verbose", action="store_true", help="print the error of each tensor")
+_options, words = _parser.parse_known_args()
+_failed, _lists = False, {}
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+class File:
+    """A reference file: f[name] is a tensor, floating-point ones as float64; f.put(name, value) a result."""
+
+    def __init__(self, name, limit=1e-12):
+        self.name, self.limit, self.new, self.errors = name, limit, {}, {}
+        with safe_open(path(name), "pt") as f:
+            self.meta = f.metadata() or {}
+            self.stored = {key: f.get_tensor(key) for key in f.keys()}
+
+    def json(self, key):
+        return json.loads(self.meta[key])
+
+    def __contains__(self, name):
+        return name in self.stored
+
+    def __getitem__(self, name):
+        x = self.stored[name]
+        return x.double() if x.is_floating_point() else x.clone()
+
+    def put(self, name, value, limit=None):
+        """A result under the name it has in the file. It is rounded to the type that is stored; float32 results may then differ
+        by their rounding."""
+        want = self.stored[name]
+        got = torch.as_tensor(value).detach().to(want.dtype).reshape(want.shape).contiguous()
+        self.new[name] = got
+        limit = limit or (max(self.limit, 1.2e-7) if want.dtype == torch.float32 else self.limit)
+        if want.is_floating_point():
+            most = want.double().abs().max().item() if want.numel() else 0
+            # where both are infinite or NaN they agree
+            differ = (got.double() - want.double()).abs()
+            differ = torch.where((got == want) | (got.isnan() & want.isnan()), torch.zeros_like(differ), differ)
+            error = (differ.max().item() if want.numel() else 0) / (most or 1)
+        else:
+            error = 0.0 if torch.equal(got, want) else float("inf")
+        self.errors[name] = (error, limit)
+
+    def done(self):
+        """Prints the worst errors; writes the file if that was asked for."""
+        global _failed
+        by = lambda name: self.errors[name][0]
+        for name in sorted(self.errors):
+            error, limit = self.errors[name]
+            if _options.verbose or not error <= limit:
+                print(f"    {name}: {error:.2g}" + ("" if error <= limit else f", more than {limit:.2g}"))
+                _failed |= not error <= limit
+        for kind, of in (("F64", torch.float64), ("F32", torch.float32)):
+            names = [name for name in self.new if self.stored[name].dtype == of]
+            if names:
+                worst = max(names, key=by)
+                print(f"{self.name}: {len(names)} {kind} results, largest error {by(worst):.2g} ({worst})")
+        others = sum(not self.stored[name].is_floating_point() for name in self.new)
+        if others:
+            print(f"{self.name}: {others} results of integers")
+        print(f"{self.name}: {len(self.stored) - len(self.new)} tensors are inputs")
+        if _options.write:
+            os.makedirs(_options.write, exist_ok=True)
+            save_file({**self.stored, **self.new}, os.path.join(_options.write, self.name), metadata=self.meta or None)
+
+
+def compare(name, what, got, want, limit=1e-12):
+    """The same for a list of numbers in a JSON file; end() prints the largest errors."""
+    global _failed
+    got, want = torch.as_tensor(got, dtype=torch.float64), torch.as_tensor(want, dtype=torch.float64)
+    error = ((got - want).abs().max() / want.abs().max()).item() if got.shape == want.shape else float("inf")
+    if _options.verbose or not error <= limit:
+        print(f"    {name}: {what}: {error:.2g}" + ("" if error <= limit else f", more than {limit:.2g}"))
+    _failed |= not error <= limit
+    _lists.setdefault(name, []).append(error)
+
+
+def same(name, what, got, want):
+    """The same for names, shapes and configs, which must be equal."""
+    compare(name, what, [0.0 if got == want else 1.0, 1.0], [0.0, 1.0])
+
+
+def end():
+    for name, errors in _lists.items():
+        print(f"{name}: {len(errors)} lists, largest error {max(errors):.2g}")
+    sys.exit(1 if _failed else 0)
+
+
+def schedulers_of_today():
+    """PyTorch's schedulers lost the argument `verbose`, which k-diffusion's still pass on."""
+    base = torch.optim.lr_scheduler.LRScheduler
+    init = base.__init__
+    base.__init__ = lambda self, optimizer, last_epoch=-1, verbose=False: init(self, optimizer, last_epoch)
+
+
+def guided_in_double():
+    """guided-diffusion computes some things in float32, whatever the type of the rest. It is imported from its source folder,
+    which PYTHONPATH names."""
+    from guided_diffusion import nn, unet
+
+    def timestep_embedding(t, dim, max_period=10000):
+        half = dim // 2
+        angles = t[:, None].double() * torch.exp(-math.log(max_period) * torch.arange(half).double() / half)[None]
+        return torch.cat([angles.cos(), angles.sin(), torch.zeros(len(t), dim % 2)], dim=-1)
+
+    torch.Tensor.float = torch.Tensor.double
+    nn.timestep_embedding = unet.timestep_embedding = timestep_embedding
+    return nn, unet
+
+
+def load_model(case):
+    """A case's network with its weights, and the denoiser around it, by k-diffusion's own config and model code."""
+    import types
+
+    import k_diffusion as K
+    from k_diffusion.models import image_transformer_v2 as v2
+
+    v2.natten = types.SimpleNamespace(has_fused_na=lambda: True, functional=types.SimpleNamespace(na2d=neighborhood_attention))
+    config = K.config.load_config(path(f"{case}.config.json"))
+    weights = File(f"{case}.weights.safetensors")
+    assert json.loads(weights.meta["config"]) == config, case
+    inner = K.config.make_model(config)
+    inner.load_state_dict({name: weights[name] for name in weights.stored})
+    return config, inner.eval(), K.config.make_denoiser_wrapper(config)(inner)
+
+
+def neighborhood_attention(q, k, v, kernel_size, scale=1.0):
+    """natten's 2-D neighborhood attention, written out, because natten has no float64 on a CPU. q, k, v [N,H,W,heads,d]. A query
+    in row i sees the rows start .. start + kernel_size - 1, start = clamp(i - kernel_size // 2, 0, H - kernel_size), and
+    likewise columns."""
+    _, h, w, _, _ = q.shape
+    row, column = torch.arange(h), torch.arange(w)
+    near = []
+    for at, n in ((row, h), (column, w)):
+        start = (at - kernel_size // 2).clamp(0, n - kernel_size)
+        near.append((at[None, :] >= start[:, None]) & (at[None, :] < start[:, None] + kernel_size))
+    mask = (near[0][:, None, :, None] & near[1][None, :, None, :]).reshape(h * w, h * w)
+    q, k, v = (x.flatten(1, 2).transpose(1, 2) for x in (q, k, v))
+    logits = (q @ k.transpose(-1, -2) * scale).masked_fill(~mask, -float("inf"))
+    return (logits.softmax(-1) @ v).transpose(1, 2).unflatten(1, (h, w))
