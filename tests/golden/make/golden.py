@@ -52,9 +52,9 @@ class File:
         x = self.stored[name]
         return x.double() if x.is_floating_point() else x.clone()
 
-    def put(self, name, value, limit=None):
+    def put(self, name, value, limit=None, least=0):
         """A result under the name it has in the file. It is rounded to the type that is stored; float32 results may then differ
-        by their rounding."""
+        by their rounding. `least`: errors are relative to this where the tensor's maximum is smaller."""
         want = self.stored[name]
         got = torch.as_tensor(value).detach().to(want.dtype).reshape(want.shape).contiguous()
         self.new[name] = got
@@ -64,7 +64,7 @@ class File:
             # where both are infinite or NaN they agree
             differ = (got.double() - want.double()).abs()
             differ = torch.where((got == want) | (got.isnan() & want.isnan()), torch.zeros_like(differ), differ)
-            error = (differ.max().item() if want.numel() else 0) / (most or 1)
+            error = (differ.max().item() if want.numel() else 0) / (max(most, least) or 1)
         else:
             error = 0.0 if torch.equal(got, want) else float("inf")
         self.errors[name] = (error, limit)

@@ -8,7 +8,7 @@ import os
 import torch
 from k_diffusion import sampling
 
-from golden import FOLDER, File, compare, end, load_model, words
+from golden import FOLDER, File, end, load_model, words
 
 CONDITIONS = ("aug_cond", "class_cond", "mapping_cond", "unet_cond", "cross_cond", "cross_cond_padding")
 
@@ -32,12 +32,10 @@ def case(name):
     loss = denoiser.loss(io["x0"], io["noise"], sigma, **given)
     loss.mean().backward()
     io.put("loss", loss)
-    # relative to the larger of the tensor's maximum and a thousandth of the model's
     of = {n: p.grad for n, p in inner.named_parameters() if p.grad is not None}
     most = max(g.abs().max().item() for g in of.values())
     for key in grads.stored:
-        own = grads[key].abs().max().item()
-        grads.put(key, of[key[len("grad."):]], limit=1e-7 * max(1, most / 1000 / own) if own else None)
+        grads.put(key, of[key[len("grad."):]], least=most / 1000)
     assert set(of) == {key[len("grad."):] for key in grads.stored} | set(io.json("zero_grad_params")), name
     io.done()
     grads.done()
