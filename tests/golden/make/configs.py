@@ -7,7 +7,7 @@ import os
 import torch
 from k_diffusion import config as kd_config
 
-from golden import File, end, guided_in_double, path, same
+from golden import File, end, load_guided, path, same
 
 
 def read(name):
@@ -29,7 +29,7 @@ with torch.device("meta"):
         same("configs/state_dict_shapes.json", name, shapes(model), want["state_dict"])
         same("configs/state_dict_shapes.json", f"{name}: parameters", sum(p.numel() for p in model.parameters()), want["n_params"])
 
-    _, unet = guided_in_double()
+    _, unet = load_guided()
     for name, want in read("network_shapes.json").items():
         if name.startswith("guided"):
             args = read(f"{name}.args.json")

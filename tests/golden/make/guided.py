@@ -7,9 +7,9 @@ import types
 import torch
 from k_diffusion import external
 
-from golden import File, end, guided_in_double, path, words
+from golden import DTYPE, File, end, load_guided, path, words
 
-nn, unet = guided_in_double()
+nn, unet = load_guided()
 embedding = unet.timestep_embedding
 
 
@@ -20,8 +20,8 @@ def load(name):
         weights = torch.load(path("guided_tiny.zip.pt"), weights_only=True)
     else:
         weights = File(f"{name}.weights.safetensors").stored
-    model.load_state_dict({key: w.double() for key, w in weights.items()})
-    model.dtype = torch.float64
+    model.load_state_dict({key: w.to(DTYPE) for key, w in weights.items()})
+    model.dtype = DTYPE
     return model.eval()
 
 

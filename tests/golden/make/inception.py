@@ -1,13 +1,11 @@
 # inception.safetensors, inception_names.json: pytorch-fid's FID Inception with weights and images by a rule, in float64.
 # inception_resize.safetensors: pictures resized to 299 x 299 by clean-fid (Pillow, float32) and by k-diffusion (float64).
 #
-# The rule: with i an element's row-major index, h = i * 2654435761 + crc32(name) mod 2^32, then mixed, and u = h / 2^32 - 1/2:
+# The rule of weights: with u = h / 2^32 - 1/2, h the number of golden.mixed for an element's name and row-major index,
 #   conv.weight, fc.weight  2u sqrt(6 / fan_in), fan_in the product of all sizes but the first
 #   bn.weight 1 + 0.4u      bn.bias 0.4u      running_mean 0.2u      running_var 1 + 0.5u      fc.bias 0.2u
-# in float32, where u is rounded last. A picture `name` of blocks of b pixels has at (c, y, x) the top byte of the mixed h of
-# element (c * 1000 + y / b) * 1000 + x / b, rounded down.
+# computed in double and rounded to float32.
 import json
-import zlib
 
 import numpy
 import torch
@@ -15,15 +13,7 @@ from cleanfid.resize import build_resizer
 from pytorch_fid import inception
 from torch.nn import functional as F
 
-from golden import File, end, path, same
-
-
-def mixed(name, i):
-    h = (i.astype(numpy.uint64) * 2654435761 + zlib.crc32(name.encode())) % 2 ** 32
-    for shift, factor in ((16, 0x85ebca6b), (13, 0xc2b2ae35)):
-        h ^= h >> numpy.uint64(shift)
-        h = h * factor % 2 ** 32
-    return h ^ (h >> numpy.uint64(16))
+from golden import DTYPE, File, end, mixed, path, picture, same
 
 
 def weight(name, shape):
@@ -38,12 +28,6 @@ def weight(name, shape):
     return torch.from_numpy(w.astype(numpy.float32).reshape(shape))
 
 
-def picture(name, b, h, w):
-    """[C,H,W] bytes."""
-    c, y, x = numpy.ogrid[:3, :h, :w]
-    return torch.from_numpy((mixed(name, (c * 1000 + y // b) * 1000 + x // b) >> numpy.uint64(24)).astype(numpy.uint8))
-
-
 f = File("inception.safetensors")
 of = {}
 
@@ -55,7 +39,7 @@ def weights_by_rule(*_, **__):
 
 
 inception.load_state_dict_from_url = weights_by_rule
-network = inception.fid_inception_v3().double().eval()
+network = inception.fid_inception_v3().to(DTYPE).eval()
 shapes = {name: list(p.shape) for name, p in network.state_dict().items()}
 with open(path("inception_names.json")) as text:
     same("inception_names.json", "names and shapes", list(shapes.items()), list(json.load(text)["tensors"].items()))
@@ -70,7 +54,7 @@ means = {}
 for name, module in network.named_children():
     module.register_forward_hook(lambda _, __, out, name=name: means.__setitem__(name, out))
 with torch.no_grad():
-    network((pictures.double() - 128) / 128)
+    network((pictures.to(DTYPE) - 128) / 128)
 for name in f.stored:
     if name.startswith("channel_mean."):
         f.put(name, means[name[len("channel_mean."):]].mean((2, 3)))
@@ -86,7 +70,7 @@ for name, b, h, w in (("r32", 3, 32, 32), ("r64x48", 5, 64, 48), ("r330x312", 7,
     clean = torch.from_numpy(resize(image.movedim(0, -1).numpy()))
     f.put(f"{name}.cleanfid", clean[::7, ::7])
     f.put(f"{name}.cleanfid_top", clean[:12, :12])
-    x = F.interpolate(image.double()[None] / 127.5 - 1, (299, 299), mode="bicubic", align_corners=False, antialias=True)[0]
+    x = F.interpolate(image.to(DTYPE)[None] / 127.5 - 1, (299, 299), mode="bicubic", align_corners=False, antialias=True)[0]
     x = x * 127.5 + 127.5
     f.put(f"{name}.kdiff_unclamped_range", [x.min(), x.max()])
     f.put(f"{name}.kdiff", x.clamp(0, 255)[:, ::7, ::7])

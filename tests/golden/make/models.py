@@ -8,7 +8,7 @@ import os
 import torch
 from k_diffusion import sampling
 
-from golden import FOLDER, File, end, load_model, words
+from golden import DTYPE, FOLDER, File, end, load_model, words
 
 CONDITIONS = ("aug_cond", "class_cond", "mapping_cond", "unet_cond", "cross_cond", "cross_cond_padding")
 
@@ -50,7 +50,7 @@ def model_sampling():
     sigma_max = f.stored["sigmas"][0]
     with torch.no_grad():
         for name, sampler in run.items():
-            f.put(f"v2_global.{name}", sampler(denoiser, (f.stored["v2_global.unit"] * sigma_max).double()))
+            f.put(f"v2_global.{name}", sampler(denoiser, (f.stored["v2_global.unit"] * sigma_max).to(DTYPE)))
         _, _, guided = load_model("v2_neighborhood_k7")
         classes = f["v2_neighborhood_k7.class_cond"]
 
@@ -60,7 +60,7 @@ def model_sampling():
             return uncond + 2.5 * (cond - uncond)
 
         f.put("v2_neighborhood_k7.cfg2.5.dpmpp_2m_sde_heun_eta0",
-              run["dpmpp_2m_sde_heun_eta0"](with_guidance, (f.stored["v2_neighborhood_k7.unit"] * sigma_max).double()))
+              run["dpmpp_2m_sde_heun_eta0"](with_guidance, (f.stored["v2_neighborhood_k7.unit"] * sigma_max).to(DTYPE)))
     f.done()
 
 

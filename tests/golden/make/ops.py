@@ -3,11 +3,11 @@
 import torch
 from torch.nn import functional as F
 
-from golden import File, end, guided_in_double, neighborhood_attention
+from golden import DTYPE, File, end, load_guided, neighborhood_attention
 from k_diffusion import layers
 from k_diffusion.models import axial_rope, image_transformer_v1 as v1, image_transformer_v2 as v2
 
-guided_nn, guided = guided_in_double()
+guided_nn, guided = load_guided()
 f = File("ops.safetensors")
 
 
@@ -67,7 +67,7 @@ for name in [name for name in f.stored if name.startswith("freqs_")]:
     dim, heads = (int(part.strip("dimheads")) for part in name.split(".")[1:])
     rope = v2.AxialRoPE(dim, heads).freqs if name.startswith("freqs_v2") else axial_rope.AxialRoPE(dim, heads).freqs_h
     f.put(name, rope)
-torch.set_default_dtype(torch.float64)
+torch.set_default_dtype(DTYPE)
 
 for name in [name for name in f.stored if name.startswith("t_emb.max")]:
     period, dim = (int(part.strip("max_perioddim")) for part in name.split(".")[1:])

@@ -5,7 +5,7 @@
 import numpy
 import torch
 
-from golden import File, end, guided_in_double
+from golden import DTYPE, File, end, load_guided
 from k_diffusion import external, sampling
 
 f = File("schedules.safetensors")
@@ -13,10 +13,10 @@ for dtype, suffix in ((torch.float64, ""), (torch.float32, ".float32")):
     torch.set_default_dtype(dtype)
     for name, args in f.json("params").items():
         f.put(name + suffix, getattr(sampling, "get_sigmas_" + name.split(".")[0])(**args), 1e-6 if suffix else None)
-torch.set_default_dtype(torch.float64)
+torch.set_default_dtype(DTYPE)
 f.done()
 
-guided_in_double()
+load_guided()
 from guided_diffusion.gaussian_diffusion import get_named_beta_schedule
 
 f = File("discrete_denoisers.safetensors")
