@@ -197,14 +197,19 @@ kd_val *kd_feed(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape)
     return new_leaf(g, KD_VAL_FED, name, dtype, shape);
 }
 
-kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape)
+kd_val *kd_param_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape)
 {
     for (int i = 0; i < g->n_val; i++)
         if (g->val[i]->kind == KD_VAL_PARAM && !strcmp(g->val[i]->name, name)) {
-            assert(kd_shape_same(&g->val[i]->shape, &shape));
+            assert(kd_shape_same(&g->val[i]->shape, &shape) && g->val[i]->dtype == dtype);
             return g->val[i];
         }
-    return new_leaf(g, KD_VAL_PARAM, name, KD_F32, shape);
+    return new_leaf(g, KD_VAL_PARAM, name, dtype, shape);
+}
+
+kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape)
+{
+    return kd_param_of(g, name, KD_F32, shape);
 }
 
 kd_val *kd_const_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape, const void *values)

@@ -105,6 +105,7 @@ void kd_block_end(kd_graph *g);
 kd_val *kd_input(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);
 kd_val *kd_feed(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);
 kd_val *kd_param(kd_graph *g, const char *name, kd_shape shape);                     // F32
+kd_val *kd_param_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape);
 /// A constant. values (NULL: zeros) are copied.
 kd_val *kd_const(kd_graph *g, const char *name, kd_shape shape, const float *values);
 kd_val *kd_const_of(kd_graph *g, const char *name, kd_dtype dtype, kd_shape shape, const void *values);

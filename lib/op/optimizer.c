@@ -1,4 +1,4 @@
-// See optimizer.h. Nodes: flatten in gaps (NULL: none); clip in square, loss; adamw and sgd in p, grad, m, v, ema, clip,
+// See optimizer.h. Nodes: flatten in gaps (NULL: none); clip in square, loss, stopped; adamw and sgd in p, grad, m, v, ema, clip,
 // rates, runs. Inputs that are absent are NULL.
 #include "op/optimizer.h"
 #include "op/program.h"
@@ -36,12 +36,13 @@ kd_val *kd_accumulate(kd_graph *g, kd_val *y, kd_val *x)
     return in_place(g, kd_node_new(g, KD_OP_accumulate, 2, in), y);
 }
 
-kd_val *kd_clip(kd_graph *g, kd_val *square, kd_val *loss, double limit)
+kd_val *kd_clip(kd_graph *g, kd_val *square, kd_val *loss, kd_val *stopped, double limit)
 {
-    kd_val *in[] = { square, loss };
-    if (!square)
+    kd_val *in[] = { square, loss, stopped };
+    const bool fits = !stopped || (stopped->bound && stopped->dtype == KD_F64 && kd_count(stopped) == 1);
+    if (!square || !kd_want(g, fits, KD_OP_clip, "square [1], loss [N], stopped [1] bound", 3, in))
         return NULL;
-    kd_node *n = kd_node_new(g, KD_OP_clip, 2, in);
+    kd_node *n = kd_node_new(g, KD_OP_clip, 3, in);
     if (n)
         n->a.clip.limit = limit;
     return kd_node_out_as(g, n, 0, KD_F64, KD_SHAPE(2));

@@ -16,9 +16,11 @@ kd_val *kd_accumulate(kd_graph *g, kd_val *y, kd_val *x);
 
 /// F64 [2]: the factor by which a gradient is multiplied so that its norm is at most `limit` (0: no limit), and its norm.
 ///   norm = sqrt(square);  factor = min(1, limit / (norm + 1e-6)), but 0 if the norm or a loss is not finite
-/// square  F64 [1], from kd_sum_squares
-/// loss    NULL or F32 [N]
-kd_val *kd_clip(kd_graph *g, kd_val *square, kd_val *loss, double limit);
+/// square   F64 [1], from kd_sum_squares
+/// loss     NULL or F32 [N]
+/// stopped  NULL or F64 [1], bound: set to 1 if the norm or a loss is not finite. As long as it is not 0, the factor is 0, so
+///          steps that are already queued change nothing
+kd_val *kd_clip(kd_graph *g, kd_val *square, kd_val *loss, kd_val *stopped, double limit);
 
 /// The arrays of an update. p, m, v and ema are bound and changed in place; the result is bound to p's memory.
 typedef struct kd_update {

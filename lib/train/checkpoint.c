@@ -1,6 +1,7 @@
 // checkpoint/1: the whole state in one safetensors file. The page is formats/checkpoint.md.
 #include "base/memory.h"
 #include "train/trainer_state.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -87,6 +88,7 @@ int kd_trainer_save(kd_trainer *t, const char *path, const kd_dataset *d, kd_err
     part p[PARTS];
     void *mapped[PARTS] = {0};
     kd_out *out = NULL;
+    KD_TRY(kd_trainer_finish(t, err));
     kd_frame *f = kd_frame_new();
 
     parts_of(t, p);
@@ -258,6 +260,7 @@ int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd
     kd_train_opts o;
     part p[PARTS];
 
+    assert(!t->queued && !t->n_done && "a fresh trainer");
     parts_of(t, p);
     if (kd_checkpoint_setup(f, path, &c, &o, err)) goto done;
     if (check_same(t, c, f, path, d, err) || check_count(t, c, f, path, err)) goto done;

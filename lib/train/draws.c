@@ -18,6 +18,7 @@ struct kd_draws {
 
 int kd_draws_open(kd_draws **to, kd_trainer *t, int64_t n, kd_err *err)
 {
+    KD_TRY(kd_trainer_finish(t, err));
     kd_draws *w = kd_alloc(sizeof *w);
     if (!w) return kd_fail_memory(err, "drawn images");
     w->t = t;

@@ -11,6 +11,8 @@ typedef struct loop {
     double elapsed;                    // seconds in steps, of earlier processes too
     double began; int64_t first;       // of this process: for the time left
     double loss; int64_t losses; double seconds;        // since the last plain line
+    int64_t queued; double spent;      // steps since results were last read, and the seconds in them
+    double pace;                       // seconds per step, of the steps that were read last; 0: none were
     int64_t saved;                     // step of the newest checkpoint, -1: none yet
     bool replaced;
 } loop;
@@ -40,8 +42,8 @@ static void progress(loop *l, const kd_step_stats *s, double seconds)
 {
     const kd_loop *o = l->o;
     const kd_train_opts *to = kd_trainer_opts(l->t);
-    const int64_t step = kd_trainer_steps(l->t);
-    const double per_step = (kd_clock() - l->began) / (double)(step - l->first);
+    const int64_t step = s->step;
+    const double per_step = (kd_clock() - l->began) / (double)(kd_trainer_steps(l->t) - l->first);
     char left[16] = "", total[24] = "";
     l->loss += s->loss;
     l->seconds += seconds;
@@ -76,21 +78,56 @@ static int fail_step(const loop *l, kd_err *err)
 
 // Training -------------------------------------------------------------------------------------------------------------
 
-static int one_step(loop *l, kd_err *err)
+// Steps that were read at once took the same time each.
+static int report(loop *l, const kd_step_stats *s, int n, kd_err *err)
 {
     const kd_train_opts *to = kd_trainer_opts(l->t);
-    kd_step_stats s;
-    const double began = kd_clock();
-    if (kd_trainer_step(l->t, l->d, &s, err)) return fail_step(l, err);
-    const double seconds = kd_clock() - began;
-    l->elapsed += seconds;
-    KD_TRY(kd_log_step(l->o->log, kd_trainer_steps(l->t), &s, (double)(to->batch * to->accum) / seconds, l->elapsed, err));
-    progress(l, &s, seconds);
+    if (!n) return 0;
+    l->pace = l->spent / (double)l->queued;
+    l->spent = 0, l->queued = 0;
+    for (int i = 0; i < n; i++) {
+        l->elapsed += l->pace;
+        KD_TRY(kd_log_step(l->o->log, s[i].step, &s[i], (double)(to->batch * to->accum) / l->pace, l->elapsed, err));
+        progress(l, &s[i], l->pace);
+    }
     return 0;
+}
+
+// Steps are queued for half a second at most: then the status line moves, and a signal does not wait for longer.
+static const double MOST_QUEUED = 0.5;
+
+// Reads the results of the steps that are queued, if it is time or if `wait`.
+static int read_steps(loop *l, bool wait, kd_err *err)
+{
+    kd_step_stats s[KD_STEPS_QUEUED];
+    kd_err bad = {0};
+    int n;
+    const double began = kd_clock();
+    kd_trainer_results(l->t, wait || l->pace == 0 || (double)l->queued * l->pace >= MOST_QUEUED, s, &n, &bad);
+    l->spent += kd_clock() - began;
+    KD_TRY(report(l, s, n, err));
+    if (!bad.code) return 0;
+    *err = bad;
+    return fail_step(l, err);
+}
+
+// A step that cannot be queued is reported after those before it.
+static int one_step(loop *l, bool wait, kd_err *err)
+{
+    kd_err bad = {0};
+    const double began = kd_clock();
+    kd_trainer_step(l->t, l->d, &bad);
+    l->spent += kd_clock() - began;
+    l->queued += !bad.code;
+    KD_TRY(read_steps(l, wait || bad.code, err));
+    if (!bad.code) return 0;
+    *err = bad;
+    return fail_step(l, err);
 }
 
 static int stop(loop *l, kd_err *err)
 {
+    KD_TRY(read_steps(l, true, err));
     const int64_t step = kd_trainer_steps(l->t);
     if (step > 0 && l->saved != step) KD_TRY(save(l, err));
     return kd_fail(err, kd_fail_interrupted(&(kd_err){0}), "interrupted after step %lld", (long long)step);
@@ -139,6 +176,12 @@ static int evaluate(loop *l, kd_err *err)
     return say_scores(l, s, random, err);
 }
 
+static bool any_due(const loop *l, int64_t step)
+{
+    const kd_loop *o = l->o;
+    return due(o->save_every, step) || due(o->demo_every, step) || (o->eval && due(o->eval_every, step));
+}
+
 // What is due at this step. missing: of a run that begins here, so some of it may be there.
 static int beside(loop *l, bool missing, kd_err *err)
 {
@@ -163,12 +206,12 @@ static int train(loop *l, kd_err *err)
     const int64_t last = o->steps ? o->steps : KD_MAX_STEP;
     if (l->first > 0) KD_TRY(beside(l, !o->anew, err));
     l->began = kd_clock();
-    for (int64_t step = l->first; step < last; ) {
+    for (int64_t step = l->first + 1; step <= last; step++) {
+        const bool pause = step == last || any_due(l, step);         // the state is that of this step then
         if (kd_interrupted()) return stop(l, err);
-        KD_TRY(one_step(l, err));
-        step = kd_trainer_steps(l->t);
-        if (step == last || step % o->save_every == 0) KD_TRY(save(l, err));
-        KD_TRY(beside(l, false, err));
+        KD_TRY(one_step(l, pause, err));
+        if (step == last || due(o->save_every, step)) KD_TRY(save(l, err));
+        if (pause) KD_TRY(beside(l, false, err));
     }
     return kd_interrupted() ? stop(l, err) : 0;
 }

@@ -25,9 +25,11 @@ typedef struct kd_loop {
 } kd_loop;
 
 /// Trains up to `steps` and saves the last step. A checkpoint is whole before an older one goes; SIGINT and SIGTERM
-/// (kd_catch_signals) end it after the step under way, which is saved. A demo or an evaluation that was due at the step that t
-/// begins at, and is not there, is made first; when one fails, the step is saved before that is told.
+/// (kd_catch_signals) end it after the step under way (on a device that is asynchronous, after those of half a second), which is
+/// saved. A demo or an evaluation that was due at the step that t begins at, and is not there, is made first; when one fails, the
+/// step is saved before that is told.
 /// The caller holds the run's lock.
-/// errors  KD_EINT, KD_ETERM after saving; those of kd_trainer_step, with the last good checkpoint named; of writing files
+/// errors  KD_EINT, KD_ETERM after saving; those of kd_trainer_step and kd_trainer_results, with the last good checkpoint
+///         named; of writing files
 int kd_train_loop(kd_trainer *t, const kd_dataset *d, const kd_loop *o, kd_err *err);
 #endif

@@ -23,14 +23,15 @@ int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const
     *s = (kd_opt_state){0};
     if (be->alloc(be, (void **)&s->w, all, err) || be->alloc(be, (void **)&s->ema, all, err)
         || (kd_opt_has_m(c) && be->alloc(be, (void **)&s->m, trained, err))
-        || (kd_opt_has_v(c) && be->alloc(be, (void **)&s->v, trained, err)))
+        || (kd_opt_has_v(c) && be->alloc(be, (void **)&s->v, trained, err))
+        || be->alloc(be, (void **)&s->stopped, sizeof *s->stopped, err))
         kd_opt_state_free(s, be);
     return err->code;
 }
 
 void kd_opt_state_free(kd_opt_state *s, kd_backend *be)
 {
-    void *arrays[] = { s->w, s->ema, s->m, s->v };
+    void *arrays[] = { s->w, s->ema, s->m, s->v, s->stopped };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (arrays[i]) be->free(be, arrays[i]);
     *s = (kd_opt_state){0};
@@ -119,7 +120,9 @@ void kd_opt_append(kd_opt_step *o, kd_graph *g, const kd_params *ps, const kd_co
 {
     kd_scope_push(g, "optimizer");
     o->rates = kd_input(g, "rates", KD_F64, KD_SHAPE(KD_RATES));
-    o->clip = kd_clip(g, kd_sum_squares(g, grad), loss, limit);
+    kd_val *stopped = kd_param_of(g, "optimizer.stopped", KD_F64, KD_SHAPE(1));
+    if (stopped) kd_bind(stopped, s->stopped);
+    o->clip = kd_clip(g, kd_sum_squares(g, grad), loss, stopped, limit);
     const kd_update u = { .p = array(g, "optimizer.w", ps->trained, s->w), .grad = grad, .m = array(g, "optimizer.m", ps->trained, s->m),
                           .v = array(g, "optimizer.v", ps->trained, s->v), .ema = array(g, "optimizer.ema", ps->trained, s->ema),
                           .clip = o->clip, .rates = o->rates, .runs = runs_of(g, ps) };

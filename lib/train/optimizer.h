@@ -13,8 +13,9 @@
 #include "op/backend.h"
 #include "op/optimizer.h"
 
-/// Backend arrays [params->total] (m, v: [params->trained]); v is NULL for SGD, m too without momentum.
-typedef struct kd_opt_state { float *w, *ema, *m, *v; } kd_opt_state;
+/// Backend arrays [params->total] (m, v: [params->trained]); v is NULL for SGD, m too without momentum. stopped [1]: not 0 once a
+/// gradient or a loss was not finite (kd_clip). Steps change nothing then, until it is cleared.
+typedef struct kd_opt_state { float *w, *ema, *m, *v; double *stopped; } kd_opt_state;
 
 /// Allocates the config's arrays, all zero. On failure nothing is left to free.
 int kd_opt_state_new(kd_opt_state *s, kd_backend *be, const kd_params *ps, const kd_config *c, kd_err *err);
@@ -37,7 +38,8 @@ typedef struct kd_opt_step {
 
 /// Appends one step: the gradient is clipped to `limit` (0: no limit), each group updated by its rule (weight decay in groups 0
 /// and 2 only), then ema += (1 - decay)(w - ema), and bounded parameters are cut. Of idle parameters only ema moves, as in the
-/// peer. Buffers never change, and ema holds them from the start. If the gradient or a loss is not finite, nothing changes.
+/// peer. Buffers never change, and ema holds them from the start. If the gradient or a loss is not finite,
+/// this step and later ones change nothing (s->stopped).
 /// grad  [params->trained]
 /// loss  NULL or F32 [N]
 /// errors  the graph's

@@ -1,9 +1,7 @@
-// The state of a training run and one step of it.
+// The state of a training run. Its steps are step.c.
 #include "base/memory.h"
-#include "train/schedule.h"
 #include "train/trainer_state.h"
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +9,15 @@
 
 static int alloc_state(kd_trainer *t, kd_err *err)
 {
+    const size_t losses = (size_t)(t->o.accum * t->o.batch), results = (size_t)t->room * kd_result_bytes(t);
     KD_TRY(kd_opt_state_new(&t->s, t->be, t->ps, t->c, err));
     if (t->o.accum > 1) KD_TRY(t->be->alloc(t->be, (void **)&t->sum, (size_t)t->ps->trained * sizeof(float), err));
+    if (t->o.accum > 1) KD_TRY(t->be->alloc(t->be, (void **)&t->losses, losses * sizeof(float), err));
+    KD_TRY(t->be->alloc(t->be, (void **)&t->results, results, err));
+    t->read = kd_alloc(results);
     t->sigma = kd_alloc((size_t)t->o.batch * sizeof *t->sigma);
-    t->loss = kd_alloc((size_t)t->o.batch * sizeof *t->loss);
-    return t->sigma && t->loss ? 0 : kd_fail_memory(err, "losses");
+    t->class_cond = kd_alloc((size_t)t->o.batch * sizeof *t->class_cond);
+    return t->read && t->sigma && t->class_cond ? 0 : kd_fail_memory(err, "a batch");
 }
 
 static int first_weights(kd_trainer *t, const kd_model *init, kd_err *err)
@@ -109,8 +111,10 @@ static int plan_update(kd_trainer *t, kd_err *err)
     kd_graph *g = kd_graph_new();
     if (!g) return kd_fail_memory(err, "a graph");
     kd_val *sum = kd_param(g, "gradient", KD_SHAPE(t->ps->trained));
+    kd_val *losses = kd_param(g, "losses", KD_SHAPE(t->o.accum * t->o.batch));
     if (sum) kd_bind(sum, t->sum);
-    kd_opt_append(&t->opt, g, t->ps, t->c, &t->s, sum, NULL, t->o.clip);
+    if (losses) kd_bind(losses, t->losses);
+    kd_opt_append(&t->opt, g, t->ps, t->c, &t->s, sum, losses, t->o.clip);
     kd_val *outs[] = { t->opt.clip, t->opt.done };
     return kd_program_new(&t->update, g, t->be, outs, 2, err);
 }
@@ -154,6 +158,7 @@ int kd_trainer_new(kd_trainer **to, kd_config *config, const kd_train_opts *o, c
     if (t->o.lr == 0) t->o.lr = config->lr;
     t->gns = kd_gns_start(0.9998, 1e-8);
     t->be = be;
+    t->room = be->async ? KD_STEPS_QUEUED : 1;
 
     if (check_options(t, init, err) || kd_params_of(&t->ps, config, err) || alloc_state(t, err)
         || first_weights(t, init, err) || plan_programs(t, err)) {
@@ -173,119 +178,14 @@ void kd_trainer_free(kd_trainer *t)
     kd_loss_graph_free(&t->lg);
     if (t->sum) t->be->free(t->be, t->sum);
     kd_opt_state_free(&t->s, t->be);
+    if (t->losses) t->be->free(t->be, t->losses);
+    if (t->results) t->be->free(t->be, t->results);
+    kd_free(t->read);
     kd_free(t->sigma);
-    kd_free(t->loss);
+    kd_free(t->class_cond);
     kd_params_free(t->ps);
     kd_config_free(t->c);
     kd_free(t);
-}
-
-// A step ---------------------------------------------------------------------------------------------------------------
-
-static int at(const kd_trainer *t, kd_val *input, void *to, kd_err *err) { return kd_program_at(t->p, input, to, err); }
-
-// Writes micro-batch `part` of a step to the program's inputs, if they do not hold it already. p: positions before it.
-static int fill(kd_trainer *t, const kd_dataset *d, int64_t step, int64_t part, int64_t p, kd_err *err)
-{
-    const kd_config *c = t->c;
-    const kd_loss_graph *lg = &t->lg;
-    const uint64_t rng[2] = { t->o.seed, (uint64_t)step };
-    kd_batch b = { .n = t->o.batch, .h = c->size[0], .w = c->size[1], .c = c->channels, .sigma = t->sigma };
-    if (t->filled == d && t->filled_step == step && t->filled_part == part) return 0;
-    t->filled = NULL;
-    KD_TRY(at(t, lg->pixels, &b.pixels, err));
-    if (!lg->pixels) KD_TRY(at(t, lg->x0, &b.x0, err));
-    KD_TRY(at(t, lg->in.class_cond, &b.class_cond, err));
-    KD_TRY(at(t, lg->in.aug_cond, &b.aug_cond, err));
-    KD_TRY(at(t, lg->index, &b.index, err));
-    kd_batch_fill(&b, c, d, t->o.seed, step, p, part, t->o.gns ? 0 : t->o.accum);    // with gns they must be independent
-    KD_TRY(kd_program_set(t->p, lg->rng, rng, err));
-    KD_TRY(kd_loss_graph_set_sigma(lg, t->p, c, b.sigma, b.n, err));
-    t->filled = d, t->filled_step = step, t->filled_part = part;
-    return 0;
-}
-
-// The micro-batch after this one, while the backend works on this one.
-static int fill_next(kd_trainer *t, const kd_dataset *d, int64_t part, int64_t p, kd_err *err)
-{
-    const bool last = part + 1 == t->o.accum;
-    if (!t->be->async || p > KD_MAX_SEEN - t->o.batch || (last && t->step + 1 >= KD_MAX_STEP)) return 0;
-    return last ? fill(t, d, t->step + 1, 0, p, err) : fill(t, d, t->step, part + 1, p, err);
-}
-
-// Loss of a micro-batch, and its gradient.
-static int run_micro(kd_trainer *t, const kd_dataset *d, int64_t part, double *loss, kd_err *err)
-{
-    const int64_t n = t->o.batch, p = t->seen + part * n;
-    KD_TRY(fill(t, d, t->step, part, p, err));
-    KD_TRY(kd_program_run(t->p, err));
-    t->filled = NULL;
-    KD_TRY(fill_next(t, d, part, p + n, err));
-    KD_TRY(kd_program_get(t->p, t->lg.loss, t->loss, err));
-
-    *loss = 0;
-    for (int64_t i = 0; i < n; i++) *loss += t->loss[i];
-    *loss /= (double)n;
-    if (isnan(*loss)) return kd_fail(err, KD_EFAIL, "step %lld: loss is NaN", (long long)t->step + 1);
-    if (isinf(*loss)) return kd_fail(err, KD_EFAIL, "step %lld: loss is infinite", (long long)t->step + 1);
-    return 0;
-}
-
-// Squared norm of the gradient of a micro-batch's own mean loss. It is stored divided by accum.
-static int micro_square(const kd_trainer *t, double *square, kd_err *err)
-{
-    KD_TRY(kd_program_get(t->p, t->square, square, err));
-    *square = sqrt(*square) * (double)t->o.accum;
-    *square *= *square;
-    return 0;
-}
-
-static int set_rates(const kd_trainer *t, double rate, double decay, kd_err *err)
-{
-    double lr[4], rates[KD_RATES];
-    kd_group_rates(lr, rate);
-    kd_opt_rates(rates, t->c, t->opt_step + 1, lr, decay);
-    return kd_program_set(t->update ? t->update : t->p, t->opt.rates, rates, err);
-}
-
-int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err)
-{
-    const double rate = kd_lr_at(t->c, t->o.lr, t->lr_step), decay = kd_ema_decay_at(t->c, t->ema_step);
-    const double keep = pow(decay, 1 / (double)t->o.accum);          // of the running loss, which moves with each micro-batch
-    double loss = 0, ema_loss = t->ema_loss, clip[2], square, squares = 0;
-    const double batch = (double)t->o.batch, accum = (double)t->o.accum;
-
-    assert(t->step < KD_MAX_STEP);
-    if (t->seen > KD_MAX_SEEN - t->o.batch * t->o.accum)
-        return kd_fail(err, KD_EFAIL, "step %lld: the random streams end after %lld images", (long long)t->step + 1,
-                       (long long)KD_MAX_SEEN);
-    KD_TRY(set_rates(t, rate, decay, err));
-    if (t->sum) KD_TRY(t->be->fill(t->be, t->sum, 0, (size_t)t->ps->trained * sizeof(float), err));
-    for (int64_t k = 0; k < t->o.accum; k++) {
-        double part = 0;
-        KD_TRY(run_micro(t, d, k, &part, err));
-        if (t->square) KD_TRY(micro_square(t, &square, err));
-        if (t->square) squares += square / accum;
-        ema_loss = t->has_loss || k ? ema_loss * keep + (1 - keep) * part : part;
-        loss += part / (double)t->o.accum;
-    }
-    if (t->update) KD_TRY(kd_program_run(t->update, err));
-    KD_TRY(kd_program_get(t->update ? t->update : t->p, t->opt.clip, clip, err));
-    const double norm = clip[1];
-    if (!isfinite(norm))
-        return kd_fail(err, KD_EFAIL, "step %lld: the gradient is not finite", (long long)t->step + 1);
-
-    t->step++;
-    t->opt_step++;
-    t->lr_step++;
-    t->ema_step++;
-    t->seen += t->o.batch * t->o.accum;
-    t->ema_loss = ema_loss;
-    t->has_loss = true;
-    if (t->o.gns) kd_gns_update(&t->gns, squares, norm * norm, batch, batch * accum);
-    *stats = (kd_step_stats){ .loss = loss, .ema_loss = ema_loss, .lr = rate, .grad_norm = norm,
-                               .gns = t->o.gns ? kd_gns_value(&t->gns) : NAN };
-    return 0;
 }
 
 // Answers --------------------------------------------------------------------------------------------------------------
@@ -318,13 +218,14 @@ kd_train_plan kd_trainer_plan(const kd_trainer *t)
         .flops = kd_program_flops(t->p) / (double)t->o.batch,
         .state = state + (t->sum ? gradient : 0),
         .program = kd_program_bytes(t->p) + (t->update ? kd_program_bytes(t->update) : 0),
-        .batch = host + 2 * t->o.batch * (int64_t)sizeof(float),
+        .batch = host + t->o.batch * (int64_t)(sizeof *t->sigma + sizeof *t->class_cond) + t->room * (int64_t)kd_result_bytes(t),
         .save = t->be->adopt ? 0 : state,
     };
 }
 
 int kd_trainer_reset_ema(kd_trainer *t, kd_err *err)
 {
+    KD_TRY(kd_trainer_finish(t, err));
     KD_TRY(t->be->copy(t->be, t->s.w, t->s.ema, (size_t)t->ps->total * sizeof(float), err));
     t->ema_step = 0;
     t->ema_loss = 0;
@@ -337,6 +238,7 @@ int kd_trainer_map_ema(kd_trainer *t, kd_model **to, kd_err *err)
     kd_config *c;
     void *w;
     *to = NULL;
+    KD_TRY(kd_trainer_finish(t, err));
     KD_TRY(kd_config_parse(&c, t->c->json, t->c->path, true, NULL, err));
     if (t->be->map(t->be, t->s.ema, (size_t)t->ps->total * sizeof(float), KD_MAP_READ, &w, err)) {
         kd_config_free(c);

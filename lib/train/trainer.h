@@ -19,9 +19,9 @@ typedef struct kd_train_opts {
     bool resumed;              // kd_trainer_load follows: no weights are drawn
 } kd_train_opts;
 
-/// loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping;
+/// step counts from 1. loss is the mean over the step's images, ema_loss its running average, grad_norm the norm before clipping;
 /// gns the gradient noise scale, NaN if it is not estimated.
-typedef struct kd_step_stats { double loss, ema_loss, lr, grad_norm, gns; } kd_step_stats;
+typedef struct kd_step_stats { int64_t step; double loss, ema_loss, lr, grad_norm, gns; } kd_step_stats;
 
 typedef struct kd_trainer kd_trainer;
 
@@ -37,13 +37,28 @@ int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
 void kd_trainer_free(kd_trainer *t);
 
-/// One optimizer step of `accum` micro-batches. errors KD_EFAIL "step 18200: loss is NaN", or past KD_MAX_SEEN
-/// images; the weights are then those of the step before.
-int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_step_stats *stats, kd_err *err);
+// On a device that works while the caller continues (kd_backend.async), up to KD_STEPS_QUEUED steps are queued, and their losses and
+// norms are read together. On the CPU each step is done and read at once. In both cases call
+//     kd_trainer_step(t, d, err), then kd_trainer_results(t, wait, stats, &n, err)
+// The functions below that use the state (save, result, map_ema, reset_ema), and kd_draws_open, read all queued steps first. If one of
+// these was not finite, they fail as kd_trainer_results does. The next kd_trainer_results gives the stats of the steps they read.
+enum { KD_STEPS_QUEUED = 16 };
 
-int64_t kd_trainer_steps(const kd_trainer *t);               // optimizer steps done
-int64_t kd_trainer_seen(const kd_trainer *t);                // images seen
-double kd_trainer_loss(const kd_trainer *t);                 // running average of the loss
+/// Queues one optimizer step of `accum` micro-batches. errors KD_EFAIL past KD_MAX_SEEN images. The steps queued before are
+/// not affected: their results can still be read.
+int kd_trainer_step(kd_trainer *t, const kd_dataset *d, kd_err *err);
+
+/// Gives the stats of the steps read since the last call, in order. Before that it reads all queued steps if `wait`, or if no more
+/// can be queued.
+/// stats   [KD_STEPS_QUEUED]
+/// n       how many there are, also on failure
+/// errors  KD_EFAIL "step 18200: loss is NaN". Weights, average, moments and counts are then those of the step before it: the steps
+///         queued after it changed nothing either, and are dropped. Errors of the device
+int kd_trainer_results(kd_trainer *t, bool wait, kd_step_stats *stats, int *n, kd_err *err);
+
+int64_t kd_trainer_steps(const kd_trainer *t);               // optimizer steps that were read
+int64_t kd_trainer_seen(const kd_trainer *t);                // images seen by them
+double kd_trainer_loss(const kd_trainer *t);                 // running average of their loss
 const kd_config *kd_trainer_config(const kd_trainer *t);
 const kd_train_opts *kd_trainer_opts(const kd_trainer *t);
 int64_t kd_trainer_parameters(const kd_trainer *t);          // trained ones
@@ -58,12 +73,13 @@ typedef struct kd_train_plan {
     int64_t state;                           // weights, average, optimizer, a gradient summed over micro-batches: taken by
                                              // kd_trainer_new
     int64_t program;                         // activations, gradients and scratch: taken at the first step
-    int64_t batch;                           // images, noise and conditions on the host
+    int64_t batch;                           // the host's copy of a program's inputs; 0 where the device shares memory with the
+                                             // host. In either case noise levels, and what steps leave to be read
     int64_t save;                            // host copies while the state or the model is saved: none on the CPU
 } kd_train_plan;
 kd_train_plan kd_trainer_plan(const kd_trainer *t);
 
-/// The trained weights become those of the running average, whose decay (and the loss's) starts anew.
+/// The trained weights become those of the running average, whose decay (and the loss's) starts again.
 int kd_trainer_reset_ema(kd_trainer *t, kd_err *err);
 
 /// The EMA model, for reading: on the CPU the trainer's own weights, elsewhere a copy. No step may be taken before
@@ -87,7 +103,7 @@ int kd_checkpoint_read(kd_frame **f, const char *path, kd_err *err);
 int kd_checkpoint_setup(const kd_frame *f, const char *path, kd_config **c, kd_train_opts *o, kd_err *err);
 /// Puts the state into a fresh trainer with the same model keys. Another optimizer type starts with empty moments. Data of f's
 /// tensors are freed as they are read.
-/// d       the data that training goes on with; NULL: it does not go on, any will do
+/// d       the data that training continues on, or NULL if it does not continue
 /// errors  KD_EUSAGE if the model or the data differ; KD_EFORMAT if tensors are missing or misshapen
 int kd_trainer_load(kd_trainer *t, const kd_frame *f, const char *path, const kd_dataset *d, kd_err *err);
 #endif

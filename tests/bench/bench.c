@@ -105,13 +105,20 @@ typedef struct result { double train, call, train_cpu, call_cpu, first, gflop_tr
 
 enum { MOST = 1000 };
 
+static int take_step(kd_trainer *t, const kd_dataset *d, kd_err *err)
+{
+    kd_step_stats stats[KD_STEPS_QUEUED];
+    int n;
+    KD_TRY(kd_trainer_step(t, d, err));
+    return kd_trainer_results(t, true, stats, &n, err);
+}
+
 static int time_training(const char *config, int64_t batch, double seconds, double start, result *r, kd_err *err)
 {
     kd_config *c = NULL;
     kd_backend *be = NULL;
     kd_trainer *t = NULL;
     kd_dataset d = { 0 };
-    kd_step_stats stats;
     double spent[MOST];
     int n = 0;
     KD_TRY(kd_config_load(&c, config, err));
@@ -119,12 +126,12 @@ static int time_training(const char *config, int64_t batch, double seconds, doub
     KD_TRY(kd_device_open(&be, "cpu", err));
     const kd_train_opts o = { .batch = batch, .accum = 1, .clip = 1 };
     KD_TRY(kd_trainer_new(&t, c, &o, NULL, be, err));
-    KD_TRY(kd_trainer_step(t, &d, &stats, err));
+    KD_TRY(take_step(t, &d, err));
     r->first = kd_clock() - start;
     const double cpu = cpu_seconds();
     for (const double end = kd_clock() + seconds; n < 3 || (n < MOST && kd_clock() < end); n++) {
         const double from = kd_clock();
-        KD_TRY(kd_trainer_step(t, &d, &stats, err));
+        KD_TRY(take_step(t, &d, err));
         spent[n] = kd_clock() - from;
     }
     r->train_cpu = (cpu_seconds() - cpu) / n;

@@ -15,6 +15,7 @@
 // Environment:
 //   KD_LATE_STATS=FILE   write the number of calls of each function to FILE on closing, as lines "name value"
 //   KD_LATE_FAIL=N       make the N-th alloc fail as if memory had run out
+//   KD_LATE_SIGNAL=N     send the process SIGINT in the N-th launch
 //   KD_LATE_BREAK=N      break the device in the N-th unit that it computes. Every call that waits then fails
 #include "base/memory.h"
 #include "cpu/cpu.h"
@@ -55,7 +56,7 @@ typedef struct late {
     int64_t in_use;
     job *first, **last; size_t queued;
     kd_err broken;                     // what went wrong while the caller was not waiting
-    int64_t n[COUNTS], fail_at, break_at;
+    int64_t n[COUNTS], fail_at, break_at, signal_at;
 } late;
 
 static late *of(kd_backend *be, call c)
@@ -450,6 +451,7 @@ static int launch(kd_backend *be, void *exe, kd_err *err)
     late *const l = of(be, LAUNCH);
     work *const w = exe;
     (void)err;
+    if (l->n[LAUNCH] == l->signal_at) raise(SIGINT);
     for (int i = 0; i < w->n; i++) check_unit(l, w->unit[i]);
     w->refs++;
     queue(l, DO_WORK, NULL, 0)->work = w;
@@ -577,6 +579,7 @@ static int open_late(kd_backend **out, const char *which, kd_err *err)
     l->page = (size_t)sysconf(_SC_PAGESIZE);
     l->last = &l->first;
     l->fail_at = number_of("KD_LATE_FAIL"), l->break_at = number_of("KD_LATE_BREAK");
+    l->signal_at = number_of("KD_LATE_SIGNAL");
     snprintf(l->name, sizeof l->name, "late%s on %s", plain ? " and plain" : "", cpu->name);
     l->be = (kd_backend){ .name = l->name, .async = true, .alloc = alloc_late, .free = free_late, .upload = upload, .download = download,
                           .copy = copy, .fill = fill, .map = map, .unmap = unmap, .in_use = in_use, .supports = supports,

@@ -282,6 +282,24 @@ static void refused_step(t_run *t)
         }
 }
 
+/// A factor that is 0 as a float alone is not 0: moments decay as after any step.
+static void tiny_factor(t_run *t)
+{
+    arrays a = arrays_new(t, mixed.n, false), b = arrays_new(t, mixed.n, false);
+    float *g = malloc((size_t)mixed.grad * sizeof *g);
+    for (int64_t i = 0; i < mixed.grad; i++) g[i] = 1;
+    write(t, a.g, g, mixed.grad);
+    const update u = update_new(t, &rules[0], &mixed, &a);
+    update_run(t, &u, 1e-60, 2, .5);
+    float *before = read(t, b.m, mixed.n), *after = read(t, a.m, mixed.n);
+    for (int64_t i = 0; i < 5; i++)                                  // the first run
+        t_check(t, fabs(after[i] - BETA1 * before[i]) < 1e-7 * fabs(before[i]), "m[%lld]: %g, was %g", (long long)i, (double)after[i],
+                (double)before[i]);
+    free(before), free(after), free(g);
+    kd_program_free(u.program);
+    arrays_free(t, &a), arrays_free(t, &b);
+}
+
 // Sums -----------------------------------------------------------------------------------------------------------------
 
 static double sum_of_squares(t_run *t, float *x, int64_t n)
@@ -361,7 +379,7 @@ static void try_clip(t_run *t, double limit, double square, int64_t at, float lo
     kd_graph *g = kd_graph_new();
     kd_val *in[2] = { kd_input(g, "square", KD_F64, KD_SHAPE(1)) };
     if (at >= 0) in[1] = kd_input(g, "loss", KD_F32, KD_SHAPE(LOSSES));
-    kd_val *out = kd_clip(g, in[0], in[1], limit);
+    kd_val *out = kd_clip(g, in[0], in[1], NULL, limit);
     t_run_graph(t, g, in, (const void *const[]){ &square, losses }, at < 0 ? 1 : 2, &out, (float *const[]){ (void *)got }, 1);
     t_check(t, fabs(got[0] - want) <= 1e-15 * want, "limit %g, norm %g, loss %g: factor %.17g, expected %.17g", limit, norm,
             (double)loss, got[0], want);
@@ -384,6 +402,38 @@ static void clip(t_run *t)
         }
 }
 
+/// Once the norm or a loss is not finite, the factor is 0 until the caller clears `stopped`; the norm is as ever.
+static void stopped(t_run *t)
+{
+    static const struct { double square; float loss; bool clear, stops; } runs[] = {
+        { 4, 1, false, false }, { 9, 1, false, false }, { NAN, 1, false, true }, { 4, 1, false, true }, { 9, 1, true, false },
+        { 4, INFINITY, false, true }, { 9, 1, false, true }, { INFINITY, NAN, false, true }, { 4, 1, true, false } };
+    double *at, is, got[2];
+    kd_err err = { 0 };
+    kd_program *p = NULL;
+    kd_graph *g = kd_graph_new();
+    must(t, t->be->alloc(t->be, (void **)&at, sizeof *at, &err), &err);
+    kd_val *square = kd_input(g, "square", KD_F64, KD_SHAPE(1)), *loss = kd_input(g, "loss", KD_F32, KD_SHAPE(1));
+    kd_val *flag = kd_param_of(g, "stopped", KD_F64, KD_SHAPE(1));
+    kd_bind(flag, at);
+    kd_val *out = kd_clip(g, square, loss, flag, 1);
+    must(t, kd_program_new(&p, g, t->be, &out, 1, &err), &err);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs && !t->failed; i++) {
+        const double norm = sqrt(runs[i].square);
+        if (runs[i].clear) must(t, t->be->fill(t->be, at, 0, sizeof *at, &err), &err);
+        must(t, kd_program_set(p, square, &runs[i].square, &err), &err);
+        must(t, kd_program_set(p, loss, &runs[i].loss, &err), &err);
+        must(t, kd_program_run(p, &err), &err);
+        must(t, kd_program_get(p, out, got, &err), &err);
+        must(t, t->be->download(t->be, &is, at, sizeof is, &err), &err);
+        t_check(t, is == runs[i].stops, "run %d: stopped is %g", (int)i, is);
+        t_check(t, runs[i].stops ? got[0] == 0 : fabs(got[0] * (norm + 1e-6) - 1) < 1e-15, "run %d: factor %g", (int)i, got[0]);
+        t_check(t, isfinite(norm) ? fabs(got[1] / norm - 1) < 1e-15 : !isfinite(got[1]), "run %d: norm %g", (int)i, got[1]);
+    }
+    kd_program_free(p);
+    t->be->free(t->be, at);
+}
+
 /// The end of a training step as one program: the gradient's norm is clipped to 1, or the step is refused.
 static void whole_step(t_run *t)
 {
@@ -400,7 +450,7 @@ static void whole_step(t_run *t)
         kd_graph *g = kd_graph_new();
         kd_val *grad = bound(g, "g", a.g, N), *losses = kd_input(g, "loss", KD_F32, KD_SHAPE(3));
         kd_update u = { .p = bound(g, "p", a.p, N), .grad = grad, .rates = kd_input(g, "rates", KD_F64, KD_SHAPE(KD_RATES)),
-                        .clip = kd_clip(g, kd_sum_squares(g, grad), losses, 1),
+                        .clip = kd_clip(g, kd_sum_squares(g, grad), losses, NULL, 1),
                         .runs = kd_const_of(g, "runs", KD_F64, KD_SHAPE(1, KD_RUN_COLUMNS), all) };
         kd_val *outs[] = { u.clip, kd_sgd(g, &u, 0, 0, false) };
         must(t, kd_program_new(&program, g, t->be, outs, 2, &err), &err);
@@ -495,8 +545,10 @@ static void flatten_pinned(t_run *t)
 
 KD_TEST_FN(optimizer_rules, update_rules)
 KD_TEST_FN(optimizer_refused, refused_step)
+KD_TEST_FN(optimizer_tiny, tiny_factor)
 KD_TEST_FN(optimizer_sums, sums)
 KD_TEST_FN(optimizer_clip, clip)
+KD_TEST_FN(optimizer_stopped, stopped)
 KD_TEST_FN(optimizer_step, whole_step)
 KD_TEST_FN(flatten_gaps, flatten_gaps)
 KD_TEST_FN(flatten_pinned, flatten_pinned)

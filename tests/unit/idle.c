@@ -88,7 +88,8 @@ static void check_gaps(const kd_trainer *t)
 static void check(const char *optimizer, int64_t accum)
 {
     kd_backend *be;
-    kd_step_stats stats;
+    kd_step_stats stats[KD_STEPS_QUEUED];
+    int n;
     kd_err err = {0};
     must(kd_device_open(&be, "cpu", &err), &err);
     kd_trainer *t = trainer(be, optimizer, accum);
@@ -100,7 +101,9 @@ static void check(const char *optimizer, int64_t accum)
     for (int k = 0; k < 3; k++) before[k] = array[k] ? read(t, array[k]) : NULL;
     t->ema_step = 1000;                                // its decay is not 0 then
     const double decay = kd_ema_decay_at(t->c, t->ema_step);
-    must(kd_trainer_step(t, &data, &stats, &err), &err);
+    must(kd_trainer_step(t, &data, &err), &err);
+    must(kd_trainer_results(t, true, stats, &n, &err), &err);
+    assert_int_equal(n, 1);
     check_gaps(t);
     for (int k = 0; k < 3; k++) after[k] = array[k] ? read(t, array[k]) : NULL;
     averaged = read(t, t->s.ema);

@@ -1,5 +1,5 @@
 // A step whose loss or gradient is not finite ends the run, and changes nothing: neither weights, average and moments nor the
-// counts. On the CPU and on a device that works late.
+// counts. A device that works late learns of it several steps later, and ends with the CPU's bytes.
 #include "device/device.h"
 #include "train/trainer_state.h"
 #include <limits.h>
@@ -41,71 +41,100 @@ static kd_trainer *trainer(kd_backend *be, int64_t accum)
     return t;
 }
 
-static float *get(const kd_trainer *t, const float *array)
+static void get_all(const kd_trainer *t, float *copy[ARRAYS])
 {
-    const size_t bytes = (size_t)t->ps->trained * sizeof *array;
-    float *copy = malloc(bytes);
+    float *const array[ARRAYS] = { t->s.w, t->s.ema, t->s.m, t->s.v };
+    const size_t bytes = (size_t)t->ps->trained * sizeof(float);
     kd_err err = {0};
-    must(t->be->download(t->be, copy, array, bytes, &err), &err);
-    return copy;
-}
-
-// One more step, with one weight spoiled, must fail with this sentence.
-static void spoil(kd_trainer *t, const char *name, float value, const char *sentence)
-{
-    const kd_param_info *p = kd_params_find(t->ps, name);
-    float *const array[ARRAYS] = { t->s.w, t->s.ema, t->s.m, t->s.v }, *before[ARRAYS], *after[ARRAYS];
-    kd_step_stats stats;
-    kd_err err = {0};
-    assert_non_null(p);
-    must(t->be->upload(t->be, t->s.w + p->offset, &value, sizeof value, &err), &err);
-    for (int k = 0; k < ARRAYS; k++) before[k] = get(t, array[k]);
-    const int64_t step = t->step, seen = t->seen;
-    assert_int_equal(kd_trainer_step(t, &data, &stats, &err), KD_EFAIL);
-    assert_string_equal(err.msg, sentence);
-    assert_true(t->step == step && t->seen == seen && t->opt_step == step && t->ema_step == step);
     for (int k = 0; k < ARRAYS; k++) {
-        after[k] = get(t, array[k]);
-        if (memcmp(before[k], after[k], (size_t)t->ps->trained * sizeof(float))) fail_msg("array %d was changed", k);
-        free(before[k]);
-        free(after[k]);
+        copy[k] = malloc(bytes);
+        must(t->be->download(t->be, copy[k], array[k], bytes, &err), &err);
     }
 }
 
-static void run(const char *device, int64_t accum, float value, const char *sentence)
+// What a run on one device came to: its steps before the bad one, and the state that it left.
+typedef struct outcome { kd_step_stats stats[KD_STEPS_QUEUED + 1]; int n; float *array[ARRAYS]; size_t bytes; } outcome;
+enum { GOOD = 3, AFTER = 5 };             // steps before the bad one, and steps queued after it where steps are queued
+
+static void set_bias(kd_trainer *t, float value)
+{
+    const kd_param_info *p = kd_params_find(t->ps, "inner_model.proj_out.bias");
+    kd_err err = {0};
+    assert_non_null(p);
+    must(t->be->upload(t->be, t->s.w + p->offset, &value, sizeof value, &err), &err);
+}
+
+// Takes a step, and the results of those that were read.
+static int step(kd_trainer *t, bool wait, outcome *o, kd_err *err)
+{
+    int n;
+    must(kd_trainer_step(t, &data, err), err);
+    kd_trainer_results(t, wait, o->stats + o->n, &n, err);
+    o->n += n;
+    return err->code;
+}
+
+// Three steps, then one weight is spoiled: the next step must fail with this sentence. Then the weight is mended.
+static outcome run(const char *device, int64_t accum, float value, const char *sentence)
 {
     kd_backend *be;
-    kd_step_stats stats;
+    outcome o = {0};
+    float *before[ARRAYS] = {0};
     kd_err err = {0};
     must(kd_device_open(&be, device, &err), &err);
     kd_trainer *t = trainer(be, accum);
-    must(kd_trainer_step(t, &data, &stats, &err), &err);
-    spoil(t, "inner_model.proj_out.bias", value, sentence);
+    for (int k = 0; k < GOOD; k++) must(step(t, false, &o, &err), &err);
+    assert_int_equal(o.n, be->async ? 0 : GOOD);
+    set_bias(t, value);
+    if (!be->async) get_all(t, before);
+    for (int k = AFTER; k >= 0 && !err.code; k--) step(t, k == 0, &o, &err);
+    assert_int_equal(err.code, KD_EFAIL);
+    assert_string_equal(err.msg, sentence);
+    assert_int_equal(o.n, GOOD);
+    assert_true(t->step == GOOD && t->seen == GOOD * 2 * accum && t->opt_step == GOOD && t->ema_step == GOOD && t->lr_step == GOOD);
+    o.bytes = (size_t)t->ps->trained * sizeof(float);
+    get_all(t, o.array);
+    for (int k = 0; k < ARRAYS; k++) {
+        if (before[k] && memcmp(before[k], o.array[k], o.bytes)) fail_msg("array %d was changed", k);
+        free(before[k]);
+    }
+    set_bias(t, 0);
+    err = (kd_err){0};
+    must(step(t, true, &o, &err), &err);
+    assert_int_equal(o.n, GOOD + 1);
+    for (int k = 0; k < o.n; k++) assert_int_equal(o.stats[k].step, k + 1);
     kd_trainer_free(t);
     kd_backend_close(be);
+    return o;
 }
 
-static void cpu(void **state)
+static void compare(int64_t accum, float value, const char *sentence)
 {
-    (void)state;
-    run("cpu", 1, NAN, "step 2: loss is NaN");
-    run("cpu", 2, NAN, "step 2: loss is NaN");
-    run("cpu", 1, 1e25f, "step 2: loss is infinite");        // and its gradient is finite
-    run("cpu", 2, 1e25f, "step 2: loss is infinite");
+    outcome cpu = run("cpu", accum, value, sentence), other = run(late(), accum, value, sentence);
+    assert_memory_equal(cpu.stats, other.stats, (GOOD + 1) * sizeof *cpu.stats);
+    for (int k = 0; k < ARRAYS; k++) {
+        if (memcmp(cpu.array[k], other.array[k], cpu.bytes)) fail_msg("array %d is not the CPU's", k);
+        free(cpu.array[k]), free(other.array[k]);
+    }
 }
 
-static void on_late(void **state)
+static void nan_loss(void **state)
 {
     (void)state;
-    run(late(), 1, NAN, "step 2: loss is NaN");
-    run(late(), 2, NAN, "step 2: loss is NaN");
-    run(late(), 1, 1e25f, "step 2: loss is infinite");        // and its gradient is finite
-    run(late(), 2, 1e25f, "step 2: loss is infinite");
+    compare(1, NAN, "step 4: loss is NaN");
+    compare(2, NAN, "step 4: loss is NaN");
+}
+
+static void infinite_loss(void **state)                          // and its gradient is finite
+{
+    (void)state;
+    compare(1, 1e25f, "step 4: loss is infinite");
+    compare(2, 1e25f, "step 4: loss is infinite");
 }
 
 int main(void)
 {
     for (int i = 0; i < IMAGES * SIZE; i++) pixels[i] = (uint8_t)(i * 37 + i / 7);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(cpu), cmocka_unit_test(on_late) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(nan_loss), cmocka_unit_test(infinite_loss) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,7 +213,7 @@ static kd_graph *mixed_new(mixed *m)
     in[5] = kd_input(g, "loss", KD_F32, KD_SHAPE(1));
     m->out[0] = kd_row_mix(g, kd_pixels(g, in[0]), m->factor, NULL, NULL);
     m->out[1] = kd_normal(g, KD_SHAPE(5, 3), in[1], in[2], (kd_draw_attr){ KD_RNG_TEST, 0 });
-    m->out[2] = kd_clip(g, in[3], in[5], 1);
+    m->out[2] = kd_clip(g, in[3], in[5], NULL, 1);
     m->out[3] = kd_add(g, in[4], m->fed);
     return g;
 }

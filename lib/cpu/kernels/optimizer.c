@@ -70,10 +70,11 @@ static void clip(const kd_node *n, void *scratch)
     (void)scratch;
     const float *loss = data_of(n->in[1]);
     const double norm = sqrt(*(const double *)n->in[0]->data), limit = n->a.clip.limit;
-    double *y = n->out[0]->data;
+    double *y = n->out[0]->data, *stopped = data_of(n->in[2]);
     bool finite = isfinite(norm);
     for (int64_t i = 0; loss && i < kd_count(n->in[1]); i++) finite = finite && isfinite(loss[i]);
-    y[0] = !finite ? 0 : limit > 0 ? fmin(1, limit / (norm + 1e-6)) : 1;
+    if (stopped && !finite) *stopped = 1;
+    y[0] = !finite || (stopped && *stopped != 0) ? 0 : limit > 0 ? fmin(1, limit / (norm + 1e-6)) : 1;
     y[1] = norm;
 }
 
@@ -99,6 +100,9 @@ static job job_of(const kd_node *n)
                   .clip = (float)*(const double *)n->in[5]->data, .keep = (float)rates[KD_RATE_EMA],
                   .fresh = (float)(1 - rates[KD_RATE_EMA]), .first = rates[KD_RATE_FIRST] != 0 };
 }
+
+// In double: a factor that is 0 as a float alone still lets moments decay and the average move.
+static bool refused(const kd_node *n) { return *(const double *)n->in[5]->data == 0; }
 
 // A tile: elements first .. first + n - 1 of the arrays, which lie in one run.
 typedef struct tile { int64_t first, n; int group; float most; double lr, weight_decay; } tile;
@@ -165,7 +169,7 @@ static void adamw(const kd_node *n, void *scratch)
     j.weight_decay = n->a.adamw.weight_decay;
     j.a1 = (float)(1 - n->a.adamw.beta1), j.a2 = (float)(1 - n->a.adamw.beta2), j.eps = (float)n->a.adamw.eps;
     j.root = (float)(1 / sqrt(j.rates[KD_RATE_BIAS2]));
-    if (j.clip != 0) kd_parallel(count_tiles(&j), adamw_tile, &j);
+    if (!refused(n)) kd_parallel(count_tiles(&j), adamw_tile, &j);
 }
 
 static void sgd_tile(void *arg, int64_t number, int thread)
@@ -194,7 +198,7 @@ static void sgd(const kd_node *n, void *scratch)
     (void)scratch;
     job j = job_of(n);
     j.weight_decay = n->a.sgd.weight_decay, j.momentum = n->a.sgd.momentum, j.nesterov = n->a.sgd.nesterov;
-    if (j.clip != 0) kd_parallel(count_tiles(&j), sgd_tile, &j);
+    if (!refused(n)) kd_parallel(count_tiles(&j), sgd_tile, &j);
 }
 
 const kd_kernel KD_KERNEL(flatten) = { flatten, NULL };

@@ -4,6 +4,7 @@
 . $ROOT/tests/cli/kd-train/setup.bash
 digits 40
 config c.json "${everything[@]}"
+config hot.json '"lr": 3e-3' '"lr": 1e30'
 kd-prep -q --no-history "$mnist" --size 14 --limit 5 -o few.st
 work() # DEVICE PREFIX
 {
@@ -11,6 +12,10 @@ work() # DEVICE PREFIX
         --eval-ref few.st --features random --eval-every 4 --eval-n 3 --metrics fid --no-history --name "$2" --device "$1" -o "$2.st" d.st
     kd-train -q --resume "$2_00000002.safetensors" --steps 3 --checkpointing --no-history --force --name "$2r" --device "$1" \
         -o "$2r.st" d.st
+    for accum in 1 2; do             # the loss becomes NaN, which a device that works late reports several steps later
+        kd-train -q -c hot.json --steps 20 -b 4 --accum $accum --no-history --name "$2h$accum" --device "$1" d.st 2>"$2.hot$accum"
+        echo "exit $?" >>"$2.hot$accum"
+    done
     for sampler in dpmpp_2m dpmpp_2m_sde dpmpp_3m_sde dpmpp_sde dpmpp_2s_ancestral euler euler_ancestral heun dpm_2 dpm_2_ancestral \
         dpm_fast ddim ddpm lms; do
         kd-sample -q --no-history -n 3 -b 2 --steps 5 --sampler $sampler --device "$1" cpu.st -o "$2.$sampler"
@@ -27,6 +32,7 @@ work() # DEVICE PREFIX
     kd-loglik -q --no-history --device "$1" cpu.st few.st -o "$2.loglik"
 }
 work cpu cpu
+cat cpu.hot?
 for which in '' :plain; do
     mkdir there
     work "$BUILD/late.so$which" there/cpu
@@ -40,4 +46,10 @@ for which in '' :plain; do
     ls there | wc -l
     rm -r there
 done
+# Ctrl-C while steps are queued: the step under way is the last, and all before it are logged.
+kd-train -q -c c.json --steps 7 -b 4 --no-history --name end -o /dev/null d.st
+KD_LATE_SIGNAL=7 kd-train -q -c c.json --steps 20 -b 4 --no-history --name cut --device "$BUILD/late.so" d.st
+echo "exit $?"
+cmp cut_00000007.safetensors end_00000007.safetensors
+cmp <(steps_of cut_log.jsonl) <(steps_of end_log.jsonl)
 ls
