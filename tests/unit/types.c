@@ -93,7 +93,8 @@ static int check_types(const built *b, const char *path, kd_dtype compute)
         }
         const bool product = n->op == KD_OP_linear || n->op == KD_OP_linear_geglu || n->op == KD_OP_linear_grad_x
                              || n->op == KD_OP_conv2d || n->op == KD_OP_conv2d_grad_x;
-        if (product && n->in[0]->dtype != n->in[1]->dtype) fail_msg("%s: %s of %s and %s in %s", path, kd_op_name[n->op], kd_dtype_name(n->in[0]->dtype),
+        if (product && n->in[0]->dtype != n->in[1]->dtype)
+            fail_msg("%s: %s of %s and %s in %s", path, kd_op_name[n->op], kd_dtype_name(n->in[0]->dtype),
                      kd_dtype_name(n->in[1]->dtype), n->name);
     }
     return shorter;
