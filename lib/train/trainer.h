@@ -37,11 +37,11 @@ int kd_train_fits(const kd_config *c, const kd_dataset *d, const char *name, kd_
 int kd_trainer_new(kd_trainer **t, kd_config *config, const kd_train_opts *o, const kd_model *init, kd_backend *be, kd_err *err);
 void kd_trainer_free(kd_trainer *t);
 
-// On a device that works while the caller continues (kd_backend.async), up to KD_STEPS_QUEUED steps are queued, and their losses and
-// norms are read together. On the CPU each step is done and read at once. In both cases call
+// On a device that works while the caller continues (kd_backend.async), up to KD_STEPS_QUEUED steps are queued, and their losses
+// and norms are read together. On the CPU each step is done and read at once. In both cases call
 //     kd_trainer_step(t, d, err), then kd_trainer_results(t, wait, stats, &n, err)
-// The functions below that use the state (save, result, map_ema, reset_ema), and kd_draws_open, read all queued steps first. If one of
-// these was not finite, they fail as kd_trainer_results does. The next kd_trainer_results gives the stats of the steps they read.
+// The functions below that use the state (save, result, map_ema, reset_ema), and kd_draws_open, read all queued steps first. If one
+// of these was not finite, they fail as kd_trainer_results does. The next kd_trainer_results gives the stats of the steps they read.
 enum { KD_STEPS_QUEUED = 16 };
 
 /// Queues one optimizer step of `accum` micro-batches. errors KD_EFAIL past KD_MAX_SEEN images. The steps queued before are

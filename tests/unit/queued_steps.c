@@ -202,7 +202,7 @@ int main(void)
 {
     for (int i = 0; i < IMAGES * SIZE; i++) pixels[i] = (uint8_t)(i * 37 + i / 7);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_together), cmocka_unit_test(state_is_that_of_all_steps), cmocka_unit_test(bad_step_is_found_by_saving),
-        cmocka_unit_test(images_end) };
+        cmocka_unit_test(read_together), cmocka_unit_test(state_is_that_of_all_steps),
+        cmocka_unit_test(bad_step_is_found_by_saving), cmocka_unit_test(images_end) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
