@@ -159,7 +159,7 @@ static int check_indices(const kd_val *v, const int64_t *index, kd_err *err)
     return 0;
 }
 
-int kd_program_at(kd_program *p, kd_val *input, void **host, kd_err *err)
+static int input_at(kd_program *p, const kd_val *input, void **host, kd_err *err)
 {
     *host = NULL;
     KD_TRY(kd_program_ready(p, err));
@@ -170,6 +170,12 @@ int kd_program_at(kd_program *p, kd_val *input, void **host, kd_err *err)
     p->set_to = end > p->set_to ? end : p->set_to;
     *host = p->staging + input->offset;
     return 0;
+}
+
+int kd_program_at(kd_program *p, kd_val *input, void **host, kd_err *err)
+{
+    assert(!(input && input->below) && "indices are checked by kd_program_set");
+    return input_at(p, input, host, err);
 }
 
 int kd_program_set(kd_program *p, kd_val *v, const void *host, kd_err *err)
@@ -183,7 +189,7 @@ int kd_program_set(kd_program *p, kd_val *v, const void *host, kd_err *err)
     v->fed = true;
     if (v->kind == KD_VAL_FED)
         return p->be->upload(p->be, v->data, host, (size_t)kd_val_bytes(v), err);
-    KD_TRY(kd_program_at(p, v, &at, err));
+    KD_TRY(input_at(p, v, &at, err));
     memcpy(at, host, (size_t)kd_val_bytes(v));
     return 0;
 }

@@ -34,7 +34,8 @@ int kd_program_ready(kd_program *p, kd_err *err);            // allocates; uploa
 /// Sets an input for the following runs, or a fed value for the next one. The host's array is copied before this returns.
 /// errors  KD_EUSAGE if an index is out of range (kd_val.below)
 int kd_program_set(kd_program *p, kd_val *v, const void *host, kd_err *err);
-/// Where to write an input's next value in place, until the program runs. NULL (and no error) if no node reads it.
+/// Where to write an input's next value in place, until the program runs. NULL (and no error) if no node reads it. Not for
+/// indices (kd_val.below), which kd_program_set checks.
 int kd_program_at(kd_program *p, kd_val *input, void **host, kd_err *err);
 /// Feeds a value from the backend's memory.
 int kd_program_feed(kd_program *p, kd_val *fed, const void *from, kd_err *err);
