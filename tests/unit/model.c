@@ -76,7 +76,7 @@ static void test_round_trip(void **state)
 {
     (void)state;
     static const kd_dtype dtypes[] = { KD_F32, KD_F16, KD_BF16 };
-    char path[] = "build/test-model-XXXXXX";
+    char path[] = "/tmp/kd-test-model-XXXXXX";
     close(mkstemp(path));
     kd_model *m = load(GOLDEN "v2_none_mapcond.weights.safetensors");
     for (int i = 0; i < 3; i++) {
@@ -111,7 +111,7 @@ static void test_new(void **state)
     (void)state;
     kd_config *c[3];
     kd_model *m[3];
-    char path[] = "build/test-model-XXXXXX";
+    char path[] = "/tmp/kd-test-model-XXXXXX";
     close(mkstemp(path));
     for (int i = 0; i < 3; i++) {
         kd_err err = {0};
@@ -181,7 +181,7 @@ static void save_checkpoint(const kd_frame *weights, const char *path)
 static void test_checkpoint(void **state)
 {
     (void)state;
-    char path[] = "build/test-model-XXXXXX";
+    char path[] = "/tmp/kd-test-model-XXXXXX";
     close(mkstemp(path));
     kd_frame *weights = load_frame(GOLDEN "v2_global.weights.safetensors"), *f;
     save_checkpoint(weights, path);
@@ -240,7 +240,7 @@ static const char *damage(kd_frame *f, int how)
 static void test_bad_files(void **state)
 {
     (void)state;
-    char path[] = "build/test-model-XXXXXX", want[256];
+    char path[] = "/tmp/kd-test-model-XXXXXX", want[256];
     close(mkstemp(path));
     for (int how = 0; how < 4; how++) {
         kd_frame *f = load_frame(GOLDEN "v2_neighborhood_k7.weights.safetensors");
@@ -271,7 +271,7 @@ static void set_config(kd_frame *f, const char *json)
 /// A model file of some weights with another config.
 static int load_with(const char *json, kd_model **m, kd_err *err)
 {
-    char path[] = "build/test-model-XXXXXX";
+    char path[] = "/tmp/kd-test-model-XXXXXX";
     close(mkstemp(path));
     kd_frame *f = load_frame(GOLDEN "v2_global.weights.safetensors");
     set_config(f, json);
@@ -309,7 +309,7 @@ static void test_config_of_file(void **state)
 static void test_load_as(void **state)
 {
     (void)state;
-    char path[] = "build/test-model-XXXXXX";
+    char path[] = "/tmp/kd-test-model-XXXXXX";
     close(mkstemp(path));
     kd_frame *f = load_frame(GOLDEN "v2_global.weights.safetensors");
     kd_config *c;
