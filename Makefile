@@ -1,31 +1,32 @@
-# kd: build, test, install. `make help` lists targets.
+# Builds, tests and installs kd. `make help` lists the targets.
 PREFIX  ?= /usr/local
 CC      ?= cc
 OPT     ?= -O2
 THREADS := -pthread -fopenmp-simd
 VERSION := 0.1
-# Set to 1 to make warnings errors; SANITIZE=-fsanitize=... builds into build-san.
+# WERROR=1 turns warnings into errors. SANITIZE=-fsanitize=... builds in build-san/.
 WERROR  ?=
 SANITIZE ?=
 B       := build$(if $(SANITIZE),-san)
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(WERROR),-Werror)
-# Contraction off: a*b+c rounds twice everywhere but in the CPU kernels, so numbers do not depend on the compiler.
-# No errno or traps from arithmetic: no result changes, and loops with sqrt or a choice become vector code.
+# No contraction: except in the CPU kernels, a*b+c rounds twice, so that results do not depend on the compiler.
+# No errno and no traps from arithmetic: results are the same, and gcc can vectorize loops with sqrt or a condition.
 FLAGS   := -std=c11 -D_GNU_SOURCE -DKD_VERSION='"$(VERSION)"' -Ilib -I. $(OPT) -g $(THREADS) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -MMD -MP $(CPPFLAGS) $(CFLAGS)
-# Plug-ins use the program's own functions (lib/device).
+# -rdynamic lets plug-ins call the program's functions (lib/device).
 LINK     = $(CC) -rdynamic $(LDFLAGS)
 LDLIBS  := $(THREADS) -lpng -ljpeg -lexif -lz -ljansson -lxxhash -Wl,--as-needed -llapacke -lopenblas -lm $(SANITIZE)
 
-# The CPU kernels are compiled once for each instruction set and chosen at run time (lib/cpu/cpu.c; KD_CPU=avx2 pins).
+# The CPU kernels are compiled once per instruction set, and one set is chosen at run time (lib/cpu/cpu.c). KD_CPU=avx2
+# forces a set.
 ISAS    := base avx2 avx512
 KFLAGS        := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-tree-loop-distribute-patterns
 KFLAGS.base   :=
 KFLAGS.avx2   := -mavx2 -mfma -mf16c
 KFLAGS.avx512 := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512
 
-# Kernels without contraction too: what samplers compute has the same bits on every instruction set.
+# Kernels without contraction: what samplers compute has the same bits on every instruction set.
 EXACT   := vec
 
 TOOLS   := $(patsubst tools/%.c,%,$(wildcard tools/kd-*.c))
@@ -46,9 +47,9 @@ tests: $(UNIT:%=$(B)/test-unit/%) $(if $(OPTEST),$(B)/test-op) $(FUZZ:%=$(B)/fuz
 .SUFFIXES:
 .DELETE_ON_ERROR:
 
-# One rule a kind of file ------------------------------------------------------------------------------------------
+# One rule per kind of file ----------------------------------------------------------------------------------------
 
-# Objects depend on the flags, which are in here.
+# Objects depend on this file because it contains their flags.
 $(B)/%.c.o: %.c Makefile       ; @mkdir -p $(@D) && $(CC) $(FLAGS) -c -o $@ $<
 define isa_rule
 $(B)/$(1)/%.c.o: %.c Makefile  ; @mkdir -p $$(@D) && $$(CC) $$(FLAGS) $$(KFLAGS) $$(KFLAGS.$(1)) $$(if $$(filter $$(EXACT),$$(*F)),-ffp-contract=off) -DKD_ISA=$(1) -DKD_ISA_$(1) -c -o $$@ $$<
@@ -78,14 +79,15 @@ asan:
 	$(MAKE) SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' OPT=-O1 check
 bench: $(B)/bench              ; $(B)/bench
 
-# make fuzz FUZZ=picture SECONDS=600. What it finds goes to build-fuzz/found/; a mended case moves to tests/fuzz/corpus/.
+# Example: make fuzz FUZZ=picture SECONDS=600. Inputs that cause failures are written to build-fuzz/found/. Move an input to
+# tests/fuzz/corpus/ once its failure is fixed.
 SECONDS ?= 60
 fuzz:
 	$(MAKE) B=build-fuzz CC=clang OPT=-O1 KFLAGS=-O1 SANITIZE=-fsanitize=fuzzer-no-link,address,undefined $(FUZZ:%=build-fuzz/fuzz/%)
 	for f in $(FUZZ); do mkdir -p build-fuzz/found build-fuzz/corpus/$$f && build-fuzz/fuzz/$$f -max_total_time=$(SECONDS) \
 	    -rss_limit_mb=2048 -artifact_prefix=build-fuzz/found/$$f- build-fuzz/corpus/$$f tests/fuzz/corpus/$$f || exit 1; done
 
-# A look at it: five minutes from a fresh clone to digits drawn by a model of one's own ------------------------------------
+# Demo -------------------------------------------------------------------------------------------------------------
 
 DEMO_STEPS ?= 3200
 demo:
@@ -94,7 +96,7 @@ demo:
 	@examples/digits/demo $(B) $(DEMO_STEPS)
 $(B)/knn: $(B)/examples/digits/knn.c.o $(B)/libkd.a ; $(LINK) -o $@ $^ $(LDLIBS)
 
-# Getting it in place ----------------------------------------------------------------------------------------------
+# Installation -----------------------------------------------------------------------------------------------------
 
 BIN  = $(DESTDIR)$(PREFIX)/bin
 MAN  = $(DESTDIR)$(PREFIX)/share/man/man1
@@ -112,13 +114,15 @@ clean:                         ; rm -rf build build-san build-fuzz
 dist-clean: clean              ; rm -f demo.png core core.*
 
 help:
-	@echo 'make demo         trains a small model on digits and draws demo.png, in five minutes; says first what it installs'
-	@echo 'make              the tools, in build/ (OPT=-O2, WERROR=1)'
-	@echo 'make deps         installs the Debian packages that are missing (packages.txt)'
-	@echo 'make check        all tests; ends with N passed, N failed.  One test: tests/run build NAME'
-	@echo 'make check-update writes what the CLI tests print now as what they should print'
-	@echo 'make asan         all tests under address and undefined-behaviour sanitizers'
-	@echo 'make fuzz         feeds any bytes to the readers (clang; FUZZ=safetensors SECONDS=60)'
-	@echo 'make bench        speed and memory (libdnnl-dev)'
-	@echo 'make install      PREFIX=/usr/local DESTDIR=: programs, man pages, completion; make uninstall'
-	@echo 'make clean        removes what was built; make dist-clean: and what was made with it'
+	@echo 'make demo          Install missing packages (named first), build, train on digits, draw demo.png. Takes minutes.'
+	@echo 'make               Build the tools in build/. Options: OPT=-O2 WERROR=1'
+	@echo 'make deps          Install the missing Debian packages of packages.txt.'
+	@echo 'make check         Run all tests; the last line is "N passed, N failed". For one test: tests/run build NAME'
+	@echo 'make check-update  Make the present output of the CLI tests their expected output.'
+	@echo 'make asan          Run all tests with the address and undefined-behavior sanitizers.'
+	@echo 'make fuzz          Test the readers with random input (needs clang). Options: FUZZ=safetensors SECONDS=60'
+	@echo 'make bench         Measure speed and memory (needs libdnnl-dev).'
+	@echo 'make install       Install programs, man pages and completion. Options: PREFIX=/usr/local DESTDIR='
+	@echo 'make uninstall     Remove what make install installed.'
+	@echo 'make clean         Remove the build folders.'
+	@echo 'make dist-clean    Remove the build folders, demo.png and core files.'

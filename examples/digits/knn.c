@@ -1,8 +1,8 @@
-// knn REAL SAMPLES: how often a 5-nearest-neighbour classifier fitted on labelled real images agrees with the class that
-// each sample was asked to be. Prints "agreement 261/320 81.6 %" and, with -v, one line a class.
+// knn REAL SAMPLES: how often a 5-nearest-neighbor classifier of labeled real images agrees with the label of a sample, which
+// is the class that was requested. Prints "agreement 261/320 81.6 %" and, with -v, one line per class.
 //
-// Distances are Euclidean on pixels; a tie between classes goes to the class of the nearer neighbours' sum of ranks,
-// then to the lower class. Both inputs are images streams (formats/images.md) of one size with labels.
+// Distances are Euclidean, between pixels. If two classes have the same number of neighbors, the one with the smaller sum of
+// ranks wins, then the lower class. Both inputs are streams of images (formats/images.md) of the same size, with labels.
 #include "base/parallel.h"
 #include "data/dataset.h"
 #include <stdbool.h>
@@ -55,7 +55,7 @@ static void classify(void *arg, int64_t s, int thread)
     for (int64_t i = 0; i < j->real->n; i++) {
         int64_t d = distance(j->real->image + i * size, j->sample->image + s * size, size), l = j->real->label[i];
         for (int k = 0; k < NEIGHBOURS; k++)
-            if (d < near[k]) {             // insert, and carry the one that was there on
+            if (d < near[k]) {             // insert, and move the previous one to the next place
                 const int64_t was = near[k], its = label[k];
                 near[k] = d;
                 label[k] = l;
